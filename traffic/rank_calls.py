@@ -48,7 +48,7 @@ def _of_source(make: Callable[Concatenate[Source, P], T]) -> Callable[Concatenat
     """A function of a source, by that or its text (rank_source), that keeps its last results until
     the file changes."""
 
-    @lru_cache(maxsize=4)
+    @lru_cache(maxsize=16)  # several sizes of sampled layers of some jobs
     def kept(state: tuple[int, ...], source: Source, /, *more: P.args, **named: P.kwargs) -> T:
         return make(source, *more, **named)
 

@@ -90,6 +90,10 @@ class TransformerSource:
     def state(self) -> tuple[int, ...]:
         return ()
 
+    def of_layers(self, simulated: int) -> TransformerSource:
+        """The same with so many layers simulated; 0: all."""
+        return replace(self, transformer=self.transformer.of_size(simulated))
+
     def load(self) -> Program:
         """The program, which is not checked. Raises TraceError."""
         return with_algorithms(scaled(self.transformer.load(), self.scale), self.routes)

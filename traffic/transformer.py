@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from testbed.traffic.layer_sample import SIZES, TOLERANCE, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.trace import TraceError
@@ -24,7 +25,8 @@ UTILISATION = 0.5
 @dataclass(frozen=True)
 class Transformer:
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
-    of the GPU's peak that computation reaches."""
+    of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
+    0: all are there; least, sizes, tolerance: of the sample."""
 
     model: str
     sequence: int
@@ -41,6 +43,10 @@ class Transformer:
     pp: int = 1
     sequence_parallel: bool = False
     sharding: str = "none"
+    simulated: int = 0
+    least: int = 1
+    sizes: int = SIZES[0]
+    tolerance: float = TOLERANCE
 
     @property
     def shape(self) -> Shape:
@@ -65,6 +71,16 @@ class Transformer:
     def tokens(self) -> int:
         """Of an iteration."""
         return self.global_batch * self.sequence
+
+    @property
+    def sample(self) -> LayerSample:
+        """How its layers can be sampled. Raises TraceError."""
+        self.check()
+        return sample_of(self.shape, self.layout, self.sharding, self.least, self.sizes)
+
+    def of_size(self, simulated: int) -> Transformer:
+        """The same with so many layers simulated; 0: all."""
+        return replace(self, simulated=simulated)
 
     def check(self) -> None:
         """Raises TraceError if the parts do not fit each other."""
@@ -127,7 +143,7 @@ class Transformer:
         work = Work(
             shape=shape,
             layout=layout,
-            layers=shape.layers // self.pp,
+            layers=(self.simulated or shape.layers) // self.pp,
             microbatches=self.microbatches,
             tokens=tokens,
             gathered=self.sequence_parallel and self.tp > 1,
@@ -139,7 +155,8 @@ class Transformer:
             "name": self.model,
             "title": self.title,
             "device": gpu.title,
-            "tokens": str(self.tokens),
+            # Of the whole, which takes longer than the layers that are simulated.
+            **({} if self.simulated else {"tokens": str(self.tokens)}),
         }
         return staged(layout, templates, about)
 
@@ -153,6 +170,8 @@ class Transformer:
         if self.sharding != "none":
             sizes.append(self.sharding)
         layers = f" with {self.layers} layers" if self.layers else ""
+        if self.simulated:
+            layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"
         how = "measured" if self.times == "measured" else f"{self.utilisation:.0%} of its peak"
         return (
             f"{self.model}{layers}, {self.shape.parameters:,} parameters, {self.layout.ranks} ranks"

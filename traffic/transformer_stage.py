@@ -70,6 +70,11 @@ class Work:
         return self.activation_bytes // (self.layout.tp if self.gathered else 1)
 
 
+def bucket_values(layout: Layout, group: str) -> int:
+    """Values that fill a bucket of a kind of group."""
+    return max(BUCKET_VALUES, BUCKET_VALUES_PER_REPLICA * layout.group_size(group))
+
+
 def stage_template(work: Work, stage: int) -> Template:
     """The template of a stage."""
     builder = _Stage(work, stage)
@@ -334,9 +339,7 @@ class _Stage:
         """Sum up a bucket of a group if it is full, or if it is the last one."""
         places = [each for each in self.ready if (each, group) not in self.summed]
         values = sum(self.units[each].values.get(group, 0) for each in places)
-        replicas = self.work.layout.group_size(group)
-        full = max(BUCKET_VALUES, BUCKET_VALUES_PER_REPLICA * replicas)
-        if not values or values < full and not last:
+        if not values or values < bucket_values(self.work.layout, group) and not last:
             return
         after = tuple(sorted({node for each in places for node in self.ready[each]}))
         kind = "reduce_scatter" if self.work.sharding == "zero1" else "all_reduce"

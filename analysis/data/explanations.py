@@ -19,6 +19,8 @@ from testbed.analysis.data.run_summary import (
     carriers,
     fallbacks,
     job_names,
+    layers_sentence,
+    layers_words,
     ratio_intervals,
     summary,
 )
@@ -70,6 +72,8 @@ def of_run(frames: Frames) -> list[str]:
     run = frames["run"]
     ps_packets = _mean(run["ps_packets_per_fragment"])
     found = [_limit(jct, computing, bound, at_packets), *_paths(frames)]
+    if said := layers_sentence(ended):
+        found.insert(0, f"{said}.")
     if ps_packets == ps_packets:
         text = f"PS packets per fragment: {units.ratio(ps_packets)} (perfect aggregation: 1)."
         if at_packets > MORE * bound:
@@ -189,7 +193,10 @@ def _paths(frames: Frames) -> list[str]:
         if left:
             rest = sum(part.time_ns for part in left)
             shown.append(f"what is left {units.time(rest)}")
-        text = f"On the critical path of {names[job]}, {units.time(whole)}: {'; '.join(shown)}."
+        own = layers_words(frames["jobs"][frames["jobs"]["job"] == job])
+        of = f" ({own})" if own else ""
+        text = f"On the critical path of {names[job]}{of}, {units.time(whole)}: "
+        text += f"{'; '.join(shown)}."
         calls = rows[rows["bytes_ns"].notna()]
         if len(calls) and calls["time_ns"].sum():
             share = calls["bytes_ns"].sum() / calls["time_ns"].sum()
@@ -333,6 +340,8 @@ def _compared(
     means = [_means(each) for each in (best, ended)]
     times = _mean(best["jct_ns"]), _mean(ended["jct_ns"])
     shown = f"mean JCT {units.time(times[0])}, {title} {units.time(times[1])}"
+    if layers := layers_words(best):
+        shown += f", {layers} simulated"
     low, high = interval
     together = f" in all {comparisons} comparisons (Holm)" if comparisons > 1 else ""
     if low <= 1:  # False where there are too few repetitions

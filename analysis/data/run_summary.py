@@ -44,6 +44,9 @@ _CARRIED = [
     "iterations",
     "batch",
     "compute_ns",
+    "layers",
+    "layers_simulated",
+    "layers_ns",
     "outcome",
     "exact",
     "values_checked",
@@ -112,7 +115,8 @@ def jobs(results: Results) -> pd.DataFrame:
     out["jct_ns"] = table["jct_ns"].astype("float64")
     out["fragments"] = table["fragments"] * table["iterations"]
     out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
-    running = (table["end_ns"].astype("float64") - table["start_ns"]) / 1e9
+    added = table["layers_ns"].astype("float64").fillna(0)
+    running = (table["end_ns"].astype("float64") - table["start_ns"] + added) / 1e9
     samples = table["workers"] * table["batch"].astype("float64") * table["iterations"]
     out["samples_per_s"] = samples / running
     out["scaling_efficiency"] = table["compute_ns"].astype("float64") / 1e9 / running
@@ -122,7 +126,7 @@ def jobs(results: Results) -> pd.DataFrame:
     out["computation_ns"] = _of_jobs(out, _computation(results))
     times = iteration_times(results).groupby(_JOB)["time_ns"]
     for name, found in (("mean", times.mean()), ("min", times.min()), ("max", times.max())):
-        out[f"iteration_{name}_ns"] = _of_jobs(out, _by_job(found))
+        out[f"iteration_{name}_ns"] = _of_jobs(out, _by_job(found)) + added / table["iterations"]
     return communication(results, out)
 
 
@@ -143,8 +147,8 @@ def _floats(column: pd.Series) -> np.ndarray:
 def _computation(results: Results) -> ByJob:
     """computation_ns: of one iteration, mean of the workers' first ones, in which no layer waits
     for a gradient, and no weights are updated. A program of ranks waits within its iterations;
-    there it is the sum of its compute steps, or, where they were not recorded, the nominal time of
-    a rank."""
+    there it is the sum of its compute steps, or, where they or some layers were not recorded, the
+    nominal time of a rank."""
     rows = results.iterations
     spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")
     is_first = rows["iteration"] == 0
@@ -160,7 +164,10 @@ def _computation(results: Results) -> ByJob:
     steps = results.steps
     steps = steps[(steps["kind"] == "compute") & (steps["iteration"] == 0)]
     busy = (steps["end_ns"] - steps["start_ns"]).groupby([steps[key] for key in (*_JOB, "worker")])
-    return found | _by_job(busy.sum().groupby(level=_JOB).mean())
+    rows = table[table["layers"].notna()]
+    sampled = {*zip(rows["repetition"], rows["job"], strict=True)}
+    recorded = _by_job(busy.sum().groupby(level=_JOB).mean())
+    return found | {key: time for key, time in recorded.items() if key not in sampled}
 
 
 def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
@@ -389,6 +396,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),
             "fallbacks": fallback_notes(group),
+            "layers": layers_words(group),
         }
         endings = [f"filling_{ending}_share" for ending in ENDINGS]
         rate = "absorbed_per_aggregator_s"
@@ -569,6 +577,29 @@ def fallbacks(jobs: pd.DataFrame) -> list[str]:
         fallback_words(row.name, row.fallback, row.refused)
         for row in jobs[jobs["fallback"].notna()].drop_duplicates("job").itertuples(index=False)
     ]
+
+
+def layers_words(jobs: pd.DataFrame) -> str:
+    """Of the rows of table jobs, how many layers were simulated, such as `6 of 32 layers`, by job
+    if they differ; "": all were."""
+    rows = jobs[jobs["layers"].notna()].drop_duplicates("name")
+    words = {
+        name: f"{simulated} of {layers} layers"
+        for name, simulated, layers in zip(
+            rows["name"], rows["layers_simulated"], rows["layers"], strict=True
+        )
+    }
+    if len({*words.values()}) <= 1:
+        return next(iter(words.values()), "")
+    return ", ".join(f"{name} {text}" for name, text in words.items())
+
+
+def layers_sentence(jobs: pd.DataFrame) -> str:
+    """A sentence on layers that were not simulated; "": all were."""
+    found = layers_words(jobs)
+    return found and (
+        f"{found} were simulated; JCTs have the time of the others, all else is of these"
+    )
 
 
 def fallback_notes(jobs: pd.DataFrame) -> str:

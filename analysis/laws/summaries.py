@@ -90,18 +90,19 @@ def of_jobs(results: Results, held: Held) -> None:
 @law(
     "critical paths",
     "The parts of a job's critical path add up to its time; in virtual time no part is waiting.",
-    "sum of time_ns = jct_ns; steps begin when what they depend on has ended",
+    "sum of time_ns = jct_ns - layers_ns; steps begin when what they depend on has ended",
     "no job has steps",
     to_end=True,
 )
 def of_paths(results: Results, held: Held) -> None:
     path = results.once(critical_path.frame)
-    jct = results.jobs.set_index(["repetition", "job"])["jct_ns"]
+    jobs = results.jobs.set_index(["repetition", "job"])
+    jct = jobs["jct_ns"] - jobs["layers_ns"].fillna(0)
     waiting = path["time_ns"].where(path["kind"] == critical_path.WAITING, 0)
     is_virtual = results.environment.get("runtime") == "virtual"
     for key, rows in path.groupby(["repetition", "job"]):
         place = "repetition {}, job {}".format(*key)
-        held.equal(place, "critical path", int(rows["time_ns"].sum()), "jct_ns", int(jct[key]))
+        held.equal(place, "critical path", int(rows["time_ns"].sum()), "its JCT", int(jct[key]))
         if is_virtual:
             held.equal(place, "waiting", int(waiting[rows.index].sum()), "nothing", 0)
 
@@ -119,14 +120,16 @@ def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:
     for job, name, value in run.rows("switch_counters", "job counter value"):
         if name == "sums":
             sums[job] += value
-    times = ("start_ns", "end_ns", "jct_ns", "waiting_ns", "ps_packets", "retransmissions")
+    times = ("start_ns", "end_ns", "jct_ns", "waiting_ns", "layers_ns")
+    counts = ("ps_packets", "retransmissions")
     alive: list[dict[str, Exact]] = []
     every: list[dict[str, Exact]] = []
     for job, name, outcome, workers, number, fragments, batch, compute, *more in run.rows(
-        "jobs", "job name outcome workers iterations fragments batch compute_ns", *times
+        "jobs", "job name outcome workers iterations fragments batch compute_ns", *times, *counts
     ):
-        start, end, jct, waiting, to_ps, resent = more
-        running = None if end is None else end - start
+        start, end, jct, waiting, layers, to_ps, resent = more
+        added = Fraction(layers or 0)
+        running = None if end is None else end - start + added
         samples = None if batch is None else workers * batch * number * 10**9
         exact: dict[str, Exact] = {
             "jct_ns": jct,
@@ -134,7 +137,9 @@ def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:
             "ps_packets_per_fragment": _ratio(to_ps, fragments * number),
             "samples_per_s": _ratio(samples, running),
             "scaling_efficiency": _ratio(compute, running),
-            "iteration_mean_ns": _mean([each for each in spans[job] if each is not None]),
+            "iteration_mean_ns": _mean(
+                [each + added / number for each in spans[job] if each is not None]
+            ),
             "waiting_ns": waiting,
         }
         if job in sums and fragments:

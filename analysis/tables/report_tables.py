@@ -38,6 +38,7 @@ from testbed.analysis.data.run_summary import (
     estimate,
     fallback_notes,
     job_names,
+    layers_words,
     ratio_intervals,
 )
 from testbed.analysis.style.key_words import heading
@@ -86,6 +87,7 @@ JOBS = (
     PS_PACKETS,
     IN_SWITCH,
     _time("jct_ns", "JCT"),
+    _words("layers", "of these\nsimulated"),
     _time("waiting_ns", "of that\nwaiting"),
     Column("iteration_ns", "iteration\n(min .. max)", units.spread, "ns"),
 )
@@ -227,6 +229,7 @@ POINTS = (
     PS_PACKETS,
     IN_SWITCH,
     _time("jct_mean_ns", "average\nJCT"),
+    _words("layers", "simulated"),
     _ratio("jct_ratio", "relative\nJCT"),
     _count("servers", "servers"),
     _count("hosts", "hosts\n(ports)"),
@@ -241,6 +244,7 @@ POINTS = (
 TUNED = f"tuned ({tuned_data.EDGE}: edge)"
 _IF_ANY = (
     "tuned",
+    "layers",
     "fallbacks",
     "lost_packets",
 )  # columns of points that are there if one of them has any
@@ -409,7 +413,8 @@ def jobs(frames: Frames) -> Table:
     per_job, run = frames["jobs"], frames["run"]
     waited = bool((per_job["waiting_ns"] > 0).any())
     by_hosts = bool(per_job["fallback"].notna().any())
-    shown = {"waiting_ns": waited, "fallback": by_hosts}
+    sampled = bool(per_job["layers"].notna().any())
+    shown = {"waiting_ns": waited, "fallback": by_hosts, "layers": sampled}
     columns = [column for column in JOBS if shown.get(column.key, True)]
     rows = []
     for _, job in per_job.groupby("job"):
@@ -423,11 +428,13 @@ def jobs(frames: Frames) -> Table:
         workers = int(job["workers"].iloc[0])
         by = carriers(job).iloc[0]
         others = {"workers": workers, "jct_ns": jct, "iteration_ns": spread, "fallback": by}
+        others["layers"] = layers_words(job)
         rows.append(_means(columns, job, **others))
     if len(run):
-        times = ("jct_mean_ns", "waiting_mean_ns") if waited else ("jct_mean_ns",)
         shares = [estimate(run[column.key]) for column in (PS_PACKETS, IN_SWITCH)]
-        means = [estimate(run[key])._replace(prefix="mean ") for key in times]
+        means: list[Value] = [estimate(run["jct_mean_ns"])._replace(prefix="mean ")]
+        means += [""] if sampled else []
+        means += [estimate(run["waiting_mean_ns"])._replace(prefix="mean ")] if waited else []
         blank = [""] * (3 if by_hosts else 2)
         rows.append(Row(["all", *blank, *shares, *means], total=True))
     return Table("jobs", "Jobs", columns, rows)
@@ -734,6 +741,9 @@ def comparison(
     exact = [_yes(run["exact"].all()) if len(run) else units.UNKNOWN for run in over_all]
     marks = [_fidelity_of(r) if r.finished else r.state.upper() for r in runs]
     notes = [fallback_notes(each["jobs"]) for each in frames]
+    sampled = [layers_words(each["jobs"]) for each in frames]
+    if any(sampled):
+        rows.append(Row(["simulated", *(each or "all layers" for each in sampled)]))
     if any(notes):
         rows.append(Row(["carried by hosts", *(note or "none" for note in notes)]))
     used = [hardware(each) for each in runs]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.experiment.schema_jobs import SAMPLED, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
@@ -55,7 +56,12 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
         if getattr(model, name) is not None
     }
     sizes = {} if parallel is None else parallel.model_dump()
-    return replace(usual, **given, **sizes)
+    if model.layers != SAMPLED:
+        return replace(usual, **given, **sizes)
+    sample = model.sample or Sample()
+    given |= sample.model_dump(exclude={"of"}) | {"layers": sample.of or 0}
+    whole = replace(usual, **given, **sizes)
+    return whole.of_size(whole.sample.sizes[-1])
 
 
 def resolved_model(job: Job, source: Source) -> RankModel | str:
@@ -70,7 +76,11 @@ def resolved_model(job: Job, source: Source) -> RankModel | str:
 def _with_defaults(model: RankModel | str, transformer: Transformer) -> RankModel:
     assert not isinstance(model, str)
     names = ("micro_batch", "gpu", "times", "utilisation")
-    return model.model_copy(update={name: getattr(transformer, name) for name in names})
+    update: dict[str, object] = {name: getattr(transformer, name) for name in names}
+    if transformer.simulated:
+        layers = transformer.shape.layers
+        update["sample"] = (model.sample or Sample()).model_copy(update={"of": layers})
+    return model.model_copy(update=update)
 
 
 def rank_trace(source: Source, compute_scale: float) -> Trace:

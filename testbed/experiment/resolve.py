@@ -22,7 +22,7 @@ from p4fabric.base.topology import Topology
 from testbed import systems
 from testbed.costs.files import resolved
 from testbed.costs.profile import Costs, costs_in
-from testbed.experiment import bmv2_limits, number_checks, resolve_arrivals
+from testbed.experiment import bmv2_limits, number_checks, resolve_arrivals, sampled_layers
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
 from testbed.experiment.experiment import Experiment, bitmap_bits
@@ -362,6 +362,7 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     _memory,
     _program,
     check_faults,
+    sampled_layers.check,
     Rule(
         "system.zeros",
         lambda system, entry, faults: (

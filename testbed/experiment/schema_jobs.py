@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from p4fabric.base.config.fields import (
@@ -31,6 +32,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
+from testbed.traffic.layer_sample import SIZES, TOLERANCE
 from testbed.traffic.trace import GPUS
 from testbed.traffic.transformer import GPUS as TRANSFORMER_GPUS
 from testbed.traffic.transformer import SHAPES, SHARDING, TIMES
@@ -38,6 +40,9 @@ from testbed.traffic.transformer import SHAPES, SHARDING, TIMES
 if TYPE_CHECKING:
     from testbed.traffic.rank_calls import Group
     from testbed.traffic.trace import Trace
+
+
+SAMPLED = "sampled"  # layers that stand for all
 
 
 class Placement(Section):
@@ -105,6 +110,41 @@ class Parallel(Section):
         return tuple(found)
 
 
+@dataclass(frozen=True)
+class WholeOrWord(Whole):
+    """The same, or `word`, which stays."""
+
+    def parse(self, value: object) -> int | str | None:  # type: ignore[override]
+        return self.word if value == self.word else super().parse(value)
+
+    def show(self, value: int | str | None) -> int | str | None:  # type: ignore[override]
+        return value
+
+
+class Sample(Section):
+    """With `layers: sampled`, which layers are simulated, and how alike they have to be
+    ([workloads.md](workloads.md#sampled-layers))."""
+
+    of: Annotated[int | None, Whole(1, 1000)] = Field(
+        default=None,
+        json_schema_extra={"default": "as published"},
+        description="Layers of the model.",
+    )
+    least: Annotated[int, Whole(1, 1000)] = Field(
+        default=1,
+        description="Layers of a stage that the smallest simulation has, at least.",
+    )
+    sizes: Annotated[int, Whole(*SIZES)] = Field(
+        default=SIZES[0],
+        description="Number of simulations, each with a layer of a stage more (or a bucket of"
+        " gradients); what each adds has to agree.",
+    )
+    tolerance: Annotated[float, Quantity(PERCENT, 0, 20)] = Field(
+        default=TOLERANCE,
+        description="By how much the times that further layers add may differ.",
+    )
+
+
 class RankModel(Section):
     """A program of ranks as a job's model ([workloads.md](workloads.md)): a file, or a transformer,
     whose parallelism is in the job's `parallel`."""
@@ -162,10 +202,17 @@ class RankModel(Section):
         json_schema_extra={"default": "50 % with `transformer`"},
         description="The share of the GPU's peak that computation reaches.",
     )
-    layers: Annotated[int | None, Whole(1, 1000)] = Field(
+    layers: Annotated[int | str | None, WholeOrWord(1, 1000, word=SAMPLED)] = Field(
         default=None,
         json_schema_extra={"default": "as published"},
-        description="Fewer or more layers than the published model has, for a quick look.",
+        description="Fewer or more layers than the published model has, for a quick look."
+        " `sampled`: some layers are simulated, with all their messages, and the time of the others"
+        " is added ([workloads.md](workloads.md#sampled-layers)). Only in virtual time.",
+    )
+    sample: Sample | None = Field(
+        default=None,
+        json_schema_extra={"default": "three sizes from the fewest layers on"},
+        description="How layers are sampled. Only with `layers: sampled`.",
     )
 
     @model_validator(mode="after")
@@ -180,13 +227,15 @@ class RankModel(Section):
         for name in ("sequence", "global_batch") if self.transformer else ():
             if getattr(self, name) is None:
                 raise as_pydantic(FieldError(f"no {name}", f"transformer with {name}"))
+        if self.sample is not None and self.layers != SAMPLED:
+            raise as_pydantic(FieldError("sample", f"sample with layers: {SAMPLED}"))
         return self
 
 
 FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = (
-    *("sequence", "global_batch", "micro_batch", "gpu", "times", "utilisation", "layers"),
+    *("sequence", "global_batch", "micro_batch", "gpu", "times", "utilisation", "layers", "sample"),
 )
 
 

@@ -202,7 +202,23 @@ _DECLARED = (
             _time("start_ns", "the job's start, when it gets its hosts"),
             _time("waiting_ns", "start_ns - submitted_ns", True),
             _time("end_ns", "end of its last iteration at its last worker; null: never", True),
-            _time("jct_ns", "job completion time (JCT): end_ns - submitted_ns; null: never", True),
+            _time(
+                "jct_ns",
+                "job completion time (JCT): end_ns - submitted_ns, with layers_ns; null: never",
+                True,
+            ),
+            _number(
+                "layers",
+                "layers of the model, of which some were simulated; null: not sampled",
+                True,
+            ),
+            _number(
+                "layers_simulated",
+                "those that were; all columns but jct_ns and compute_ns are of these. null: not"
+                " sampled",
+                True,
+            ),
+            _time("layers_ns", "time added for the others; null: not sampled", True),
             _name(
                 "outcome",
                 "finished; killed by a planned fault; or unfinished because of a planned fault",

@@ -191,6 +191,9 @@ def job_rows(
                 "waiting_ns": spec.start_ns - spec.submitted_ns,
                 "end_ns": end_ns,
                 "jct_ns": None if end_ns is None else end_ns - spec.submitted_ns,
+                "layers": None,
+                "layers_simulated": None,
+                "layers_ns": None,
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
                 "exact": outcome != "finished" or spec.program or checked == due,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from testbed import plugins
@@ -41,13 +42,18 @@ def platform_of(experiment: Experiment) -> Platform:
 
 def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
     """Setup of a repetition of an experiment (testbed/setup/build.py). Raises UserError."""
+    from testbed.experiment.sampled_layers import smaller
     from testbed.setup import build
 
     names = {*experiment.collectives.algorithms}
     if experiment.system_entry.managed:
         names.add(cast("TreeOptions", experiment.system).fallback)
     algorithms = {name: scheme_of(name) for name in sorted(names)}
-    return build.set_up(experiment, scheme_of(experiment.system.name), repetition, algorithms)
+    scheme = scheme_of(experiment.system.name)
+    setup = build.set_up(experiment, scheme, repetition, algorithms)
+    sizes = smaller(experiment)
+    fewer = tuple(build.set_up(each, scheme, repetition, algorithms) for each in sizes)
+    return replace(setup, smaller=fewer)
 
 
 def new_machine(spec: HostSpec) -> Any:

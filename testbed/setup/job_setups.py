@@ -255,6 +255,8 @@ class Setup:
     link_changes: tuple[LinkChange, ...]  # by time
     flows: tuple[Flow[Background], ...]  # traffic of no job
     timeout_ns: int  # without progress, after which a run has failed
+    # The same with fewer layers of jobs whose layers are sampled, in order.
+    smaller: tuple[Setup, ...] = ()
 
     @property
     def seed(self) -> int:

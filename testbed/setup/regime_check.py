@@ -95,6 +95,8 @@ def _scale(bounds: _Bounds, job: JobSetup) -> Iterator[str]:
     if job.platform.full_size is None and bounds.bytes_ns < bounds.trips_ns <= full_ns:
         what = "calls" if job.job.has_ranks else "tensors"
         remedy = ", or scale_windows: yes" if job.platform.virtual is not None else ""
+        if remedy and job.job.is_transformer:
+            remedy = ", or scale 1 with layers: sampled (docs/workloads.md#sampled-layers)"
         trips = f"a round trip for each of {number(bounds.calls)} {what} {time(bounds.trips_ns)}"
         yield (
             f"scale {scale:g} changes what decides: the bytes take at least"

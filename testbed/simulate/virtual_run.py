@@ -76,10 +76,16 @@ def run_repetition(
     captures: Captures | None = None,
 ) -> dict[str, Any]:
     """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
+    Of jobs whose layers are sampled, smaller sizes are run before (layer_times.py).
     `write` takes them, too, before the error that says which job could not finish. page: shows it
     meanwhile. captures: of ports. Raises RunError."""
+    from testbed.simulate import layer_times
     from testbed.simulate.simulation import Simulation
 
+    before = []
+    for number, each in enumerate(setup.smaller, 1):
+        with step(console, f"simulating size {number} of {len(setup.smaller) + 1} of the layers"):
+            before.append(run_repetition(each, compiled, None, threads)["jobs"])
     with step(console, LOADING):
         simulation = Simulation(setup, compiled, threads)
     which = ""
@@ -106,6 +112,8 @@ def run_repetition(
     for job in tables["jobs"]:
         if not job["exact"]:
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
+    if before:
+        layer_times.add(setup, before, tables)
     write(tables)
     for job, why in simulation.unfinished.items():
         raise RunError(f"job {setup.listed[job].name} could not finish: {why}")

@@ -22,6 +22,8 @@ from testbed.cli.shared import (
 from testbed.paths import default_results
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from testbed.results import Results
 
 SHOWN = 20
@@ -77,7 +79,8 @@ def ls(options: Namespace) -> int:
             each["name"],
             each["state"] + (", degraded" if each["fidelity"] == "degraded" else ""),
             each["system"] or "-",
-            " to ".join(dict.fromkeys(map(time, ends))),
+            " to ".join(dict.fromkeys(map(time, ends)))
+            + (f" ({each['layers']})" if each["layers"] else ""),
             each["started"].replace("T", " ")[:16],
             " ".join(each["tags"]),
         )
@@ -91,7 +94,8 @@ def ls(options: Namespace) -> int:
 
 def _described(path: Path, folder: Path) -> dict[str, Any]:
     """name, kind (run or sweep), state, fidelity, system, jct_s (the average over jobs and
-    repetitions; of a sweep, the shortest and the longest of its points), started (local time),
+    repetitions; of a sweep, the shortest and the longest of its points), layers (how many of them
+    were simulated), started (local time),
     tags; None where nobody knows."""
     from testbed.results import SWEEP_FILE
     from testbed.results.tags import tags_of
@@ -112,13 +116,13 @@ def _of_run(path: Path) -> dict[str, Any]:
 
     try:
         results = read(path)
-        known = _jct_s(results)
+        known, layers = _jct_s(results), _layers([results])
         system = results.experiment.get("system")
     except ResultsError:
         return _about("run", "unreadable", (path / "status.json").stat().st_mtime)
     if isinstance(system, dict):
         system = system.get("name")
-    return _about("run", results.state, _started(results), results.fidelity, system, known)
+    return _about("run", results.state, _started(results), results.fidelity, system, known, layers)
 
 
 def _of_sweep(path: Path) -> dict[str, Any]:
@@ -141,6 +145,7 @@ def _of_sweep(path: Path) -> dict[str, Any]:
         "degraded" if any(run.fidelity == "degraded" for run in runs) else None,
         ", ".join(dict.fromkeys(point.system for point in sweep.points)),
         [min(known), max(known)] if known else None,
+        _layers(runs),
     )
 
 
@@ -154,6 +159,19 @@ def _jct_s(run: Results) -> float | None:
     return fmean(known) / 1e9 if known else None
 
 
+def _layers(runs: Iterable[Results]) -> str | None:
+    """How many layers were simulated, where some were not."""
+    found = {
+        f"{simulated} of {layers} layers"
+        for run in runs
+        for simulated, layers in zip(
+            run.column("jobs", "layers_simulated"), run.column("jobs", "layers"), strict=True
+        )
+        if layers is not None
+    }
+    return ", ".join(sorted(found)) or None
+
+
 def _about(
     kind: str,
     state: str,
@@ -161,6 +179,7 @@ def _about(
     fidelity: str | None = None,
     system: str | None = None,
     jct_s: float | list[float] | None = None,
+    layers: str | None = None,
 ) -> dict[str, Any]:
     return {
         "kind": kind,
@@ -168,6 +187,7 @@ def _about(
         "fidelity": fidelity,
         "system": system,
         "jct_s": jct_s,
+        "layers": layers,
         "started": datetime.fromtimestamp(started).isoformat(timespec="seconds"),
     }
 

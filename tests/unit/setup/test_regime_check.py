@@ -82,6 +82,11 @@ def test_calls_of_few_round_trips(scale, warns):
     assert bool(warned(LLM % scale, "latency decides:")) == warns
 
 
+def test_a_remedy_for_transformers_is_to_sample_layers():
+    (text,) = warned(LLM % 0.001, "changes what decides")
+    assert "or scale 1 with layers: sampled" in text
+
+
 @pytest.mark.parametrize(
     ("sweep", "names"),
     [

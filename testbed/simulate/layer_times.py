@@ -1,0 +1,171 @@
+"""The time of jobs of which some layers were simulated: that of the others is added.
+
+A repetition is simulated with several sizes, which differ by the same number of layers (a step;
+traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance; then those
+that are left out add their mean. Differences of whole runs, and not times of layers, are
+what is added, so overlap, bubbles of a pipeline and other jobs are in them.
+
+Two things could make later steps add something else, and are refused. First, a path through the
+graph that is shorter in all sizes and longer in the whole (sums of gradients that are
+hidden behind a few layers' backward pass, say): the graph of the whole, with the times that calls
+took, shows it (traffic/rank_schedule.py). Second, jobs that meet each other differently: one that
+begins after another's sample, or that ends before another one in the sample and after it as a
+whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from p4fabric.base.errors import RunError
+from p4fabric.base.units import share, time
+
+from testbed.experiment.sampled_layers import is_sampled, source_of
+from testbed.results.schema import Row
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, transfers
+from testbed.traffic.rank_layout import smaller
+from testbed.traffic.rank_schedule import schedule
+from testbed.traffic.rank_source import TransformerSource, stretched
+
+if TYPE_CHECKING:
+    from testbed.experiment.schema_jobs import Job
+    from testbed.setup import Setup
+
+REMEDY = "Take a larger sample.least, a larger sample.tolerance, or all layers"
+
+
+def add(setup: Setup, before: Sequence[Sequence[Row]], tables: dict[str, Any]) -> None:
+    """Add the times of layers to the jobs of a repetition with the largest size. before: rows of
+    table jobs of the smaller sizes. Raises RunError if it cannot be told."""
+    rows = tables["jobs"]
+    for sized in zip(*before, rows, strict=True):
+        job = setup.listed[sized[-1]["job"]]
+        if is_sampled(job) and sized[-1]["end_ns"] is not None:
+            _add(job, sized, tables)
+    same_company(rows)
+
+
+def _add(job: Job, sized: Sequence[Row], tables: dict[str, Any]) -> None:
+    transformer = source_of(job).transformer
+    sample, row = transformer.sample, sized[-1]
+    steps_ns = {b["jct_ns"] - a["jct_ns"]: n for n, (a, b) in enumerate(pairwise(sized), 1)}
+    low, high = min(steps_ns), max(steps_ns)
+    if high - low > transformer.tolerance * high or low < 0:
+        raise RunError(
+            f"job {job.name}: {sample.added(steps_ns[low])} took {time(low)},"
+            f" {sample.added(steps_ns[high])} {time(high)}, which differ by more than"
+            f" {share(transformer.tolerance)}; so the time of {transformer.shape.layers} layers is"
+            f" not known. {REMEDY}"
+        )
+    each = len(sized) - 1
+    added_ns = (row["jct_ns"] - sized[0]["jct_ns"]) * sample.steps // each
+    compute_ns = (row["compute_ns"] - sized[0]["compute_ns"]) * sample.steps // each
+    row |= {
+        "layers": transformer.shape.layers,
+        "layers_simulated": transformer.simulated,
+        "layers_ns": added_ns,
+        "jct_ns": row["jct_ns"] + added_ns,
+        "compute_ns": row["compute_ns"] + compute_ns,
+    }
+    same_path(job, tables["steps"], row["job"])
+
+
+# -- the graph of the whole
+
+Kind = tuple[str, str]  # of calls: collective, kind of group
+
+
+def same_path(job: Job, steps: dict[str, Any], number: int) -> None:
+    """Raises RunError if the graph says that later layers take another time than those that were
+    simulated."""
+    source = source_of(job)
+    sample, tolerance = source.transformer.sample, source.transformer.tolerance
+    known = call_times(source, steps, number)
+
+    def takes(rank: int, node: Node) -> int:
+        sizes = known[node.kind, node.group.partition(".")[0]]
+        return sizes[min(sizes, key=lambda size: abs(size - node.bytes))]
+
+    def total(layers: int) -> int:
+        program = smaller(source.of_layers(layers).load())
+        return schedule(stretched(program, job.compute_scale or 0), takes).total_ns
+
+    least, most, whole = (total(each) for each in (sample.sizes[0], sample.sizes[-1], 0))
+    line = most + sample.steps * (most - least) // (sample.count - 1)
+    if abs(whole - line) > tolerance * whole:
+        raise RunError(
+            f"job {job.name}: by its graph, with the times that calls took, all"
+            f" {source.transformer.shape.layers} layers take {time(whole)} and not {time(line)}, as"
+            f" {sample.added(1)} and later ones would have it: what decides changes with the number"
+            f" of layers. {REMEDY}"
+        )
+
+
+def call_times(
+    source: TransformerSource, steps: dict[str, Any], number: int
+) -> dict[Kind, dict[int, int]]:
+    """Mean time of calls by kind and bytes, once all their ranks are there; of sends until the
+    receiver has all."""
+    program = source.load()
+    own = np.asarray(steps["job"]) == number
+    keys = ("iteration", "worker", "node", "start_ns", "end_ns")
+    spans = {
+        (iteration, worker, place): (begin_ns, end_ns)
+        for iteration, worker, place, begin_ns, end_ns in zip(
+            *(np.asarray(steps[key])[own].tolist() for key in keys), strict=True
+        )
+    }
+    calls: defaultdict[tuple, list[int]] = defaultdict(list)  # by call: times of its ranks
+    sends = transfers(program)
+    for (iteration, worker, place), (begin_ns, end_ns) in spans.items():
+        node = program.ranks[worker][place]
+        if node.kind == RECV:
+            sender, sent = sends[worker, place]
+            sent_ns, _ = spans[iteration, sender, sent]
+            calls[SEND, "", node.bytes, begin_ns > sent_ns, iteration, worker, place] = [
+                end_ns - sent_ns
+            ]
+        elif node.kind not in (COMPUTE, SEND):
+            kind_of = node.group.partition(".")[0]
+            key = node.kind, kind_of, node.bytes, False, iteration, node.group, place
+            calls[key].append(end_ns - begin_ns)
+    spent: defaultdict[Kind, defaultdict[int, dict[bool, list[int]]]]
+    spent = defaultdict(lambda: defaultdict(lambda: {False: [], True: []}))
+    for (kind, group, size, late, *_), times in calls.items():
+        spent[kind, group][size][late].append(min(times))
+    # Where each receiver came after the sender, nobody knows more than the shortest time.
+    return {
+        kind: {
+            size: sum(times[False]) // len(times[False]) if times[False] else min(times[True])
+            for size, times in sizes.items()
+        }
+        for kind, sizes in spent.items()
+    }
+
+
+# -- several jobs
+
+
+def same_company(rows: Sequence[Row]) -> None:
+    """Raises RunError if jobs meet each other in the sample and not as a whole, or the reverse."""
+    known = [row for row in rows if row["layers"] is not None]
+    for a, b in combinations(known, 2):
+        for text in _apart(a, b):
+            raise RunError(
+                f"jobs {a['name']} and {b['name']}: {text}, so the times of their layers do not"
+                " tell what all layers take. Let the jobs begin together, or take all layers"
+            )
+
+
+def _apart(a: Row, b: Row) -> Iterator[str]:
+    for one, other in ((a, b), (b, a)):
+        begins = other["start_ns"]
+        if one["end_ns"] <= begins < one["end_ns"] + one["layers_ns"]:
+            yield f"{other['name']} begins when the simulated layers of {one['name']} are over"
+    order = a["end_ns"] - b["end_ns"]
+    if order * (order + a["layers_ns"] - b["layers_ns"]) < 0:
+        yield "the one that ends first with the simulated layers ends last with all"

@@ -1,0 +1,165 @@
+"""Jobs of which some layers are simulated, against the same jobs with all their layers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from p4fabric.base.errors import RunError
+
+from testbed.analysis.data.explanations import frames_of, of_run
+from testbed.analysis.style.plot_style import plot_styles
+from testbed.analysis.tables import report_tables
+from testbed.cli.main import main
+from testbed.experiment import load_text
+from testbed.results import read
+from testbed.runner import run
+from testbed.schemes import set_up
+from testbed.simulate import layer_times
+from tests.support.virtual import run_virtual
+
+EXPERIMENT = """
+name: test
+runtime: virtual
+topology: {kind: star, hosts: %d}
+links: {bandwidth: 100 Gbit/s, delay: 1 us}
+virtual: {worker_jitter: 0, server_jitter: 0}
+system: %s
+values_per_packet: 1024
+jobs:
+"""
+JOB = """
+  - name: %s
+    model: {transformer: llama2-7b, sequence: 2048, global_batch: %d, gpu: h100, layers: %s}
+    parallel: {tp: %d, dp: %d, pp: %d, sharding: %s, sequence_parallel: %s}
+    workers: %d
+    iterations: 1
+    scale: 0.002
+    compute_scale: %s
+"""
+SAMPLED = "sampled, sample: {of: %d%s}"
+POOLS = ("esa", "switchml", "tree")
+
+
+def text(
+    layers,
+    system="switchml",
+    sizes=(1, 2, 1),
+    sharding="zero1",
+    microbatches=1,
+    parallel="no",
+    compute=0.002,
+    names=("llm",),
+):
+    tp, dp, pp = sizes
+    ranks, words = tp * dp * pp, "yes" if parallel is True else parallel or "no"
+    head = EXPERIMENT % ((ranks + 1) * len(names), system)
+    if system in POOLS:
+        head = head.replace("jobs:", "memory: {aggregators: 2048}\njobs:")
+    batch = microbatches * dp
+    given = (layers, tp, dp, pp, sharding, words, ranks, compute)
+    return head + "".join(JOB % (name, batch, *given) for name in names)
+
+
+def jobs(shown):
+    return run_virtual(load_text(shown))["jobs"]
+
+
+@settings(max_examples=6)
+@given(
+    st.sampled_from(["esa", "switchml", "tree", "ring"]),
+    st.sampled_from([(2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 4, 1), (2, 1, 1), (1, 1, 4)]),
+    st.sampled_from(["none", "zero1", "fsdp"]),
+    st.sampled_from([1, 2, 4]),
+    st.booleans(),
+    st.sampled_from([0.001, 0.004, 0.02]),
+)
+def test_a_sample_takes_as_long_as_the_whole(
+    system, sizes, sharding, microbatches, parallel, compute
+):
+    """Within 2 %, or the layers differ and that is said."""
+    given = (system, sizes, sharding, microbatches, parallel, compute)
+    layers = 6 * max(sizes[2], 2)
+    try:
+        (found,) = jobs(text(SAMPLED % (layers, ", sizes: 4"), *given))
+    except RunError as error:
+        assert "sample.least" in str(error)
+        return
+    (whole,) = jobs(text(layers, *given))
+    assert found["jct_ns"] == pytest.approx(whole["jct_ns"], rel=0.02)
+    assert found["compute_ns"] == pytest.approx(whole["compute_ns"], rel=1e-4)
+    assert found["layers"] == layers and found["layers_simulated"] == 4 * sizes[2]
+    assert found["layers_ns"] == found["jct_ns"] - found["end_ns"] > 0
+
+
+def test_layers_that_differ_are_named():
+    """Computation is hidden by the head's in one layer and not in three."""
+    shown = text(SAMPLED % (12, ", tolerance: 0 %"), "esa", (2, 2, 1), "none")
+    with pytest.raises(RunError, match=r"job llm: layer \d took .*, layer \d .*, which differ by"):
+        jobs(shown)
+
+
+def rows(*times):
+    """Rows of table jobs of two jobs with (start, end, added)."""
+    keys = ("name", "layers", "start_ns", "end_ns", "layers_ns")
+    return [
+        dict(zip(keys, (name, 32, *each), strict=True))
+        for name, each in zip("ab", times, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (((0, 10, 90), (5, 14, 90)), ""),
+        (((0, 10, 90), (100, 110, 90)), ""),
+        (((0, 10, 90), (20, 30, 90)), "b begins when the simulated layers of a are over"),
+        (((0, 10, 90), (0, 12, 50)), "the one that ends first with the simulated layers ends last"),
+    ],
+)
+def test_jobs_meet_in_the_sample_as_they_do_as_a_whole(times, words):
+    if not words:
+        layer_times.same_company(rows(*times))
+        return
+    with pytest.raises(RunError, match=words):
+        layer_times.same_company(rows(*times))
+
+
+def test_a_path_that_only_the_whole_shows_is_refused(monkeypatch):
+    """Sums of gradients are hidden behind the backward pass of the layers that are simulated, and
+    by the graph not behind that of the whole."""
+    shown = text(SAMPLED % (12, ""), compute=0.02)
+    setup = set_up(load_text(shown))
+    tables = run_virtual(load_text(shown))
+    known = layer_times.call_times
+
+    def slower(*given):
+        times = known(*given)
+        dp = times["reduce_scatter", "dp"]
+        head = max(dp)  # the bucket with the head is there from the first layer on
+        dp[head] *= 40
+        return times
+
+    monkeypatch.setattr(layer_times, "call_times", slower)
+    with pytest.raises(RunError, match="by its graph, .* all 12 layers take"):
+        layer_times.same_path(setup.listed[0], tables["steps"], 0)
+
+
+def test_jobs_that_share_a_network_are_sampled_together(tmp_path, capsys):
+    shown = text(SAMPLED % (12, ""), "switchml", compute=0.02, names=("first", "second"))
+    experiment = load_text(shown)
+    assert run(experiment, tmp_path, report=False) == 0
+    said = capsys.readouterr().out
+    (folder,) = tmp_path.iterdir()
+    results = read(folder)
+    assert list(results.jobs["layers_simulated"]) == [3, 3]
+    whole = run_virtual(load_text(text(12, "switchml", compute=0.02, names=("first", "second"))))
+    for row, found in zip(whole["jobs"], results.jobs["jct_ns"], strict=True):
+        assert found == pytest.approx(row["jct_ns"], rel=0.02)
+    assert said.count("3 of 12 layers") >= 3  # of each job, and in a sentence
+    frames = frames_of(results)
+    assert "3 of 12 layers" in of_run(frames)[0]
+    table = report_tables.comparison([results], [frames], plot_styles([results]))
+    assert ["simulated", "3 of 12 layers"] in [row.values for row in table.rows]
+    assert main(["ls", str(tmp_path)]) == 0
+    assert "(3 of 12 layers)" in capsys.readouterr().out
