@@ -36,7 +36,15 @@ from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives, Route
-from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
+from testbed.experiment.schema_jobs import (
+    Fault,
+    Job,
+    JobShape,
+    Parallel,
+    Placement,
+    RankModel,
+    Sample,
+)
 from testbed.experiment.schema_network import (
     LinkException,
     Links,
@@ -380,6 +388,7 @@ def reference() -> str:
         parts += [f"### costs.{key}\n", _text(model), _table(model)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].model\n", _text(RankModel), _table(RankModel)]
+    parts += ["### jobs[].model.sample\n", _text(Sample), _table(Sample)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["### jobs[].parallel\n", _text(Parallel), _table(Parallel)]
     parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
@@ -449,6 +458,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "rows": "a list of 1 to 4 varied keys",
         "workers": "a list of hosts",
         "model": "text, or a mapping; see [below](#jobsmodel)",
+        "sample": "a mapping; see [below](#jobsmodelsample)",
         "parallel": "a mapping; see [below](#jobsparallel)",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",
