@@ -117,7 +117,7 @@ class WholeOrWord(Whole):
     def parse(self, value: object) -> int | str | None:  # type: ignore[override]
         return self.word if value == self.word else super().parse(value)
 
-    def show(self, value: int | str | None) -> int | str | None:  # type: ignore[override]
+    def show(self, value: int | str | None) -> int | str | None:
         return value
 
 

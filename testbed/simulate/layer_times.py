@@ -16,9 +16,9 @@ whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from p4fabric.base.errors import RunError
@@ -35,21 +35,26 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_jobs import Job
     from testbed.setup import Setup
 
+Steps = Mapping[str, np.ndarray]  # columns of table steps
+Kind = tuple[str, str]  # of calls: collective, kind of group
 REMEDY = "Take a larger sample.least, a larger sample.tolerance, or all layers"
 
 
-def add(setup: Setup, before: Sequence[Sequence[Row]], tables: dict[str, Any]) -> None:
+def add(
+    setup: Setup, before: Sequence[Sequence[Row]], rows: Sequence[Row], steps: Steps | None
+) -> None:
     """Add the times of layers to the jobs of a repetition with the largest size. before: rows of
-    table jobs of the smaller sizes. Raises RunError if it cannot be told."""
-    rows = tables["jobs"]
+    table jobs of the smaller sizes; rows, steps: of tables jobs and steps of the largest. Raises
+    RunError if it cannot be told."""
     for sized in zip(*before, rows, strict=True):
         job = setup.listed[sized[-1]["job"]]
         if is_sampled(job) and sized[-1]["end_ns"] is not None:
-            _add(job, sized, tables)
+            assert steps is not None  # its model is a program of ranks
+            _add(job, sized, steps)
     same_company(rows)
 
 
-def _add(job: Job, sized: Sequence[Row], tables: dict[str, Any]) -> None:
+def _add(job: Job, sized: Sequence[Row], steps: Steps) -> None:
     transformer = source_of(job).transformer
     sample, row = transformer.sample, sized[-1]
     steps_ns = {b["jct_ns"] - a["jct_ns"]: n for n, (a, b) in enumerate(pairwise(sized), 1)}
@@ -71,15 +76,13 @@ def _add(job: Job, sized: Sequence[Row], tables: dict[str, Any]) -> None:
         "jct_ns": row["jct_ns"] + added_ns,
         "compute_ns": row["compute_ns"] + compute_ns,
     }
-    same_path(job, tables["steps"], row["job"])
+    same_path(job, steps, row["job"])
 
 
 # -- the graph of the whole
 
-Kind = tuple[str, str]  # of calls: collective, kind of group
 
-
-def same_path(job: Job, steps: dict[str, Any], number: int) -> None:
+def same_path(job: Job, steps: Steps, number: int) -> None:
     """Raises RunError if the graph says that later layers take another time than those that were
     simulated."""
     source = source_of(job)
@@ -105,9 +108,7 @@ def same_path(job: Job, steps: dict[str, Any], number: int) -> None:
         )
 
 
-def call_times(
-    source: TransformerSource, steps: dict[str, Any], number: int
-) -> dict[Kind, dict[int, int]]:
+def call_times(source: TransformerSource, steps: Steps, number: int) -> dict[Kind, dict[int, int]]:
     """Mean time of calls by kind and bytes, once all their ranks are there; of sends until the
     receiver has all."""
     program = source.load()
@@ -119,24 +120,24 @@ def call_times(
             *(np.asarray(steps[key])[own].tolist() for key in keys), strict=True
         )
     }
-    calls: defaultdict[tuple, list[int]] = defaultdict(list)  # by call: times of its ranks
+    # By kind, bytes, whether a receiver came late, and call: times of its ranks.
+    calls: defaultdict[tuple[Kind, int, bool, tuple[int, int, str]], list[int]] = defaultdict(list)
     sends = transfers(program)
     for (iteration, worker, place), (begin_ns, end_ns) in spans.items():
         node = program.ranks[worker][place]
         if node.kind == RECV:
             sender, sent = sends[worker, place]
             sent_ns, _ = spans[iteration, sender, sent]
-            calls[SEND, "", node.bytes, begin_ns > sent_ns, iteration, worker, place] = [
-                end_ns - sent_ns
-            ]
+            call = iteration, place, str(worker)
+            calls[(SEND, ""), node.bytes, begin_ns > sent_ns, call] = [end_ns - sent_ns]
         elif node.kind not in (COMPUTE, SEND):
-            kind_of = node.group.partition(".")[0]
-            key = node.kind, kind_of, node.bytes, False, iteration, node.group, place
-            calls[key].append(end_ns - begin_ns)
+            kind = node.kind, node.group.partition(".")[0]
+            call = iteration, place, node.group
+            calls[kind, node.bytes, False, call].append(end_ns - begin_ns)
     spent: defaultdict[Kind, defaultdict[int, dict[bool, list[int]]]]
     spent = defaultdict(lambda: defaultdict(lambda: {False: [], True: []}))
-    for (kind, group, size, late, *_), times in calls.items():
-        spent[kind, group][size][late].append(min(times))
+    for (kind, size, late, _), times in calls.items():
+        spent[kind][size][late].append(min(times))
     # Where each receiver came after the sender, nobody knows more than the shortest time.
     return {
         kind: {

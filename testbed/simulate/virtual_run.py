@@ -113,7 +113,7 @@ def run_repetition(
         if not job["exact"]:
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
     if before:
-        layer_times.add(setup, before, tables)
+        layer_times.add(setup, before, tables["jobs"], tables.get("steps"))
     write(tables)
     for job, why in simulation.unfinished.items():
         raise RunError(f"job {setup.listed[job].name} could not finish: {why}")

@@ -160,7 +160,7 @@ def _jct_s(run: Results) -> float | None:
 
 
 def _layers(runs: Iterable[Results]) -> str | None:
-    """How many layers were simulated, where some were not."""
+    """The number of layers that were simulated, where some were not."""
     found = {
         f"{simulated} of {layers} layers"
         for run in runs

@@ -14,7 +14,7 @@ from testbed.traffic.transformer import SHAPES, Transformer
 
 
 def work(transformer: Transformer) -> list[Counter]:
-    """How often each stage does what, but for what grows with its layers: the sum of its norms'
+    """Counts of the calls of each stage, without what grows with its layers: the sum of its norms'
     gradients, and the update."""
     stages, norm = [], transformer.shape.norm
     layers = (transformer.simulated or transformer.shape.layers) // transformer.pp
