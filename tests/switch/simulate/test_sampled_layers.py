@@ -34,7 +34,7 @@ JOB = """
     parallel: {tp: %d, dp: %d, pp: %d, sharding: %s, sequence_parallel: %s}
     workers: %d
     iterations: 1
-    scale: 0.002
+    scale: 0.0001
     compute_scale: %s
 """
 SAMPLED = "sampled, sample: {of: %d%s}"
@@ -65,6 +65,7 @@ def jobs(shown):
     return run_virtual(load_text(shown))["jobs"]
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     st.sampled_from(["esa", "switchml", "tree", "ring"]),
