@@ -14,7 +14,6 @@ from testbed.cli.main import main
 from testbed.experiment import load_text
 from testbed.results import read
 from testbed.runner import run
-from testbed.schemes import set_up
 from testbed.simulate import layer_times
 from tests.support.virtual import run_virtual
 
@@ -126,26 +125,7 @@ def test_jobs_meet_in_the_sample_as_they_do_as_a_whole(times, words):
         layer_times.same_company(rows(*times))
 
 
-def test_a_path_that_only_the_whole_shows_is_refused(monkeypatch):
-    """Sums of gradients are hidden behind the backward pass of the layers that are simulated, and
-    by the graph not behind that of the whole."""
-    shown = text(SAMPLED % (12, ""), compute=0.02)
-    setup = set_up(load_text(shown))
-    tables = run_virtual(load_text(shown))
-    known = layer_times.call_times
-
-    def slower(*given):
-        times = known(*given)
-        dp = times["reduce_scatter", "dp"]
-        head = max(dp)  # the bucket with the head is there from the first layer on
-        dp[head] *= 40
-        return times
-
-    monkeypatch.setattr(layer_times, "call_times", slower)
-    with pytest.raises(RunError, match="by its graph, .* all 12 layers take"):
-        layer_times.same_path(setup.listed[0], tables["steps"], 0)
-
-
+@pytest.mark.slow
 def test_jobs_that_share_a_network_are_sampled_together(tmp_path, capsys):
     shown = text(SAMPLED % (12, ""), "switchml", compute=0.02, names=("first", "second"))
     experiment = load_text(shown)
