@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from p4fabric.base.config.problems import Path, Problem
 
-from testbed.experiment.rank_jobs import rank_trace
 from testbed.experiment.rules import Found
 from testbed.experiment.schema_jobs import SAMPLED, Job, RankModel
-from testbed.traffic import rank_source
-from testbed.traffic.rank_source import TransformerSource
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment
     from testbed.experiment.schema_jobs import Fault
+    from testbed.traffic.rank_source import TransformerSource
 
 
 def is_sampled(job: Job) -> bool:
@@ -31,8 +29,10 @@ def is_sampled(job: Job) -> bool:
 
 def source_of(job: Job) -> TransformerSource:
     """Source of the program of such a job, once loaded."""
+    from testbed.traffic import rank_source  # it needs numpy
+
     source = rank_source.of(job.trace().ranks)
-    assert isinstance(source, TransformerSource)
+    assert isinstance(source, rank_source.TransformerSource)
     return source
 
 
@@ -96,6 +96,8 @@ def smaller(experiment: Experiment) -> tuple[Experiment, ...]:
 
 def _of_size(job: Job, number: int) -> Job:
     """The job with size number `number` of its sample."""
+    from testbed.experiment.rank_jobs import rank_trace  # it needs numpy
+
     source = source_of(job)
     transformer = source.transformer
     source = source.of_layers(transformer.sample.sizes[number])
