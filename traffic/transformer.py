@@ -74,7 +74,7 @@ class Transformer:
 
     @property
     def sample(self) -> LayerSample:
-        """How its layers can be sampled. Raises TraceError."""
+        """The sizes in which its layers are sampled. Raises TraceError."""
         self.check()
         return sample_of(self.shape, self.layout, self.sharding, self.least, self.sizes)
 
