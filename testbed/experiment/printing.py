@@ -35,6 +35,7 @@ _OPTIONAL = (
     "costs",
     "paths",
     "fabric",
+    "lossless",
     "arrivals",
     "gpu",
     "backend",

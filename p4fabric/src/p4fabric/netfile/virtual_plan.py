@@ -131,12 +131,12 @@ class VirtualProblems:
         if given is None:
             return
         for number, link in enumerate(self.net.links):
-            at = ("network", "links", number)
+            place = ("network", "links", number)
             if link.bandwidth_bps is None:
-                yield Problem((*at, "bandwidth"), "is missing; pauses are counted in it")
+                yield Problem((*place, "bandwidth"), "is missing; pauses are counted in it")
             if link.reorder or link.loss and given.control == CREDITS:
                 key = "reorder" if link.reorder else "loss"
-                yield Problem((*at, key), f"allowed: 0 with lossless links ({given.control})")
+                yield Problem((*place, key), f"allowed: 0 with lossless links ({given.control})")
         for name, switch in self.net.switches.items():
             if switch.priority_queues > 1:
                 at = ("network", "switches", name, "priority_queues")

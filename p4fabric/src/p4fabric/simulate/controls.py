@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
+from typing import cast
 
 import numpy as np
 from numba.extending import overload
@@ -99,7 +100,7 @@ def _chain(functions: list[Callable], number: int) -> Callable:
     function = functions[number]
     if number + 1 == len(functions):
         return lambda control, *arguments: function(control, *arguments)
-    others = njit(_chain(functions, number + 1))
+    others = njit(cast(FunctionType, _chain(functions, number + 1)))
 
     def either(control, *arguments):
         if control[KIND] == number:
