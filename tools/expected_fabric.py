@@ -8,14 +8,12 @@ the file, and nothing else. Rows of transports and paths are not measured here.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import yaml
 from p4fabric.netfile.install_entries import compile_all
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.virtual_network import VirtualNetwork
@@ -27,7 +25,7 @@ from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
-from tools.expected_rows import error_of, holds, shown, with_measured
+from tools.expected_rows import command
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "experiments/expected/fabric.yaml"
@@ -266,27 +264,5 @@ ROWS: dict[str, Callable[[], float]] = {
 }
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
-    parser.add_argument("--write", action="store_true", help="put measured values into the file")
-    options = parser.parse_args(words)
-    rows = yaml.safe_load(FILE.read_text())["rows"]
-    print(f"{'row':22} {'expected':>12} {'measured':>9} {'error':>7}")
-    failed = 0
-    for row in rows:
-        name = row["name"]
-        if name not in (options.rows or ROWS):
-            continue
-        value = ROWS[name]()
-        good = holds(row, value)
-        failed += not good
-        said = f"{name:22} {shown(row):>12} {value:9.4g} {error_of(row, value):>7}"
-        print(f"{said} {'' if good else 'FAILS'}".rstrip(), flush=True)
-        if options.write:
-            FILE.write_text(with_measured(FILE.read_text(), name, value))
-    return int(failed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(FILE, ROWS, __doc__))

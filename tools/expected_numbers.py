@@ -12,7 +12,6 @@ number of ranks, and between the ranks of each run.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -20,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
@@ -31,7 +29,7 @@ from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.simulate.virtual_run import run_repetition
-from tools.expected_rows import bounds_of, holds, with_measured
+from tools.expected_rows import command
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/numbers.yaml"
 RANKS = (2, 3, 8, 64)
@@ -180,28 +178,5 @@ ROWS: dict[str, Callable[[], float]] = {
 }
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
-    parser.add_argument("--write", action="store_true", help="put measured values into the file")
-    options = parser.parse_args(words)
-    rows = yaml.safe_load(FILE.read_text())["rows"]
-    failed = 0
-    print(f"{'row':20} {'expected':>16} {'measured':>10}")
-    for row in rows:
-        name = row["name"]
-        if name not in (options.rows or ROWS):
-            continue
-        value = float(ROWS[name]())
-        low, high = bounds_of(row)
-        shown = f"{low:g}" if low == high else f"{low:g}-{high:g}"
-        good = holds(row, value)
-        failed += not good
-        print(f"{name:20} {shown:>16} {value:10.7g} {'' if good else 'FAILS'}".rstrip(), flush=True)
-        if options.write:
-            FILE.write_text(with_measured(FILE.read_text(), name, value))
-    return int(failed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(FILE, ROWS, __doc__))

@@ -8,16 +8,15 @@ setting of `ina figure paths`. --write puts the measured values into the file, a
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
 import testbed
-from tools.expected_rows import bounds_of, error_of, holds, with_measured
+from tools.expected_rows import command
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "experiments/expected/fabric.yaml"
@@ -47,26 +46,5 @@ def unpinned() -> float:
 ROWS: dict[str, Callable[[], float]] = {"unpinned": unpinned}
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
-    parser.add_argument("--write", action="store_true", help="put measured values into the file")
-    options = parser.parse_args(words)
-    if unknown := sorted({*options.rows} - ROWS.keys()):
-        parser.error(f"no row {unknown[0]}; rows: {', '.join(ROWS)}")
-    rows = {each["name"]: each for each in yaml.safe_load(FILE.read_text())["rows"]}
-    failed = 0
-    for name in options.rows or ROWS:
-        row, value = rows[name], ROWS[name]()
-        good = holds(row, value)
-        failed += not good
-        low, high = bounds_of(row)
-        said = f"{name:16} {low:g}-{high:g} {value:9.4g} {error_of(row, value):>7}"
-        print(f"{said} {'' if good else 'FAILS'}".rstrip(), flush=True)
-        if options.write:
-            FILE.write_text(with_measured(FILE.read_text(), name, value))
-    return int(failed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(FILE, ROWS, __doc__))

@@ -8,13 +8,11 @@ the measured values into the file, and nothing else. `irn_over_pfc` needs lossle
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import yaml
 from p4fabric.simulate import controls, dcqcn
 from p4fabric.simulate.congestion import DUE, LINE, RATE, TIMER
 from p4fabric.simulate.tcp_model import NEVER
@@ -23,7 +21,7 @@ from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
-from tools.expected_rows import bounds_of, holds, with_measured
+from tools.expected_rows import command
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/fabric.yaml"
 SENDERS = 2, 4, 8, 16, 20
@@ -132,26 +130,5 @@ ROWS: dict[str, Callable[[], float | list[float]]] = {
 }
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
-    parser.add_argument("--write", action="store_true", help="put measured values into the file")
-    options = parser.parse_args(words)
-    rows = yaml.safe_load(FILE.read_text())["rows"]
-    failed = 0
-    for row in (each for each in rows if each["name"] in (options.rows or ROWS)):
-        value = ROWS[row["name"]]()
-        values = value if isinstance(value, list) else [value]
-        good = all(holds(row, each) for each in values)
-        failed += not good
-        low, high = bounds_of(row)
-        shown = " ".join(f"{each:.4g}" for each in values)
-        said = f"{row['name']:18} {low:g} to {high:g} {row['unit']}, measured {shown}"
-        print(f"{said} {'' if good else 'FAILS'}".rstrip(), flush=True)
-        if options.write:
-            FILE.write_text(with_measured(FILE.read_text(), row["name"], *values))
-    return int(failed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(FILE, ROWS, __doc__))
