@@ -367,7 +367,7 @@ def unknown(path: KeyPath, known: list[str]) -> Problem:
         ]
         remark = f"an option of {', '.join(others)}" if others else ""
     else:
-        homes = _homes().get(key, [])
+        homes = sorted(_homes().get(key, []), key=lambda home: home != "system:")
         remark = f"it belongs under {homes[0]}" if homes else ""
     one_too_high = len(path) == 1 and bool(remark)
     return Problem.unknown(path, known, remark, one_too_high)

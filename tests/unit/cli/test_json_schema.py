@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 FILES = [
     path
     for path in sorted(ROOT.glob("experiments/**/*.yaml"))
-    if path.parent.name not in ("costs", "expected")
+    if path.parent.name not in ("costs", "expected", "fabrics")
 ]
 
 
