@@ -276,7 +276,8 @@ class AtpOptions(DeliveryOptions):
     gap: Annotated[int, Whole(0, 65_536)] = Field(
         default=3,
         description="A worker retransmits a fragment at once, but only once, when it has the"
-        " result of a fragment that it sent this many places later; 0: only after the timeout.",
+        " result of a fragment that it sent this many places later; 0: only after the timeout, as"
+        " on links where nothing can be lost.",
     )
     fixed_point_scale: Annotated[int, Whole(1, 1_000_000_000)] = Field(
         default=1_000_000,

@@ -63,10 +63,16 @@ PFC = "{control: pfc, threshold: 10 KiB}"
 CREDITS = "{control: cbfc, headroom: 20 KiB}"
 
 
-@pytest.mark.parametrize("how", [PFC, CREDITS])
-@pytest.mark.parametrize("system", ["{name: esa, window: 256}", "{name: switchml, window: 512}"])
+SYSTEMS = ["{name: esa, window: 256}", "{name: switchml, window: 512}"]
+
+
+@pytest.mark.parametrize(
+    ("system", "how"),
+    [*((system, how) for system in SYSTEMS for how in (PFC, CREDITS)), ("{name: atp}", PFC)],
+)
 def test_lossless_links_drop_and_resend_nothing(system, how):
-    """ESA in 64 aggregators; SwitchML with windows that are longer than the queues."""
+    """ESA and ATP in 64 aggregators, where results come by different ways; SwitchML with windows
+    that are longer than the queues."""
     memory = 2048 if "switchml" in system else 64
     lossy = drops_and_resent(run_virtual(spec_of(system, "none", memory)))
     assert lossy[0] > 0 and lossy[1] > 0
