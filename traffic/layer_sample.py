@@ -16,6 +16,7 @@ from testbed.traffic.transformer_shapes import Shape
 from testbed.traffic.transformer_stage import bucket_values
 
 SIZES = 3, 16  # fewest and most: at least two differences, which have to agree
+USUAL_SIZES = 4  # two differences agree by chance, and show no trend
 TOLERANCE = 0.02
 
 

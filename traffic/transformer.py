@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from testbed.traffic.layer_sample import SIZES, TOLERANCE, LayerSample, sample_of
+from testbed.traffic.layer_sample import TOLERANCE, USUAL_SIZES, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.trace import TraceError
@@ -45,7 +45,7 @@ class Transformer:
     sharding: str = "none"
     simulated: int = 0
     least: int = 1
-    sizes: int = SIZES[0]
+    sizes: int = USUAL_SIZES
     tolerance: float = TOLERANCE
 
     @property

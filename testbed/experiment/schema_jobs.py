@@ -32,7 +32,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
-from testbed.traffic.layer_sample import SIZES, TOLERANCE
+from testbed.traffic.layer_sample import SIZES, TOLERANCE, USUAL_SIZES
 from testbed.traffic.trace import GPUS
 from testbed.traffic.transformer import GPUS as TRANSFORMER_GPUS
 from testbed.traffic.transformer import SHAPES, SHARDING, TIMES
@@ -135,7 +135,7 @@ class Sample(Section):
         description="Layers of a stage that the smallest simulation has, at least.",
     )
     sizes: Annotated[int, Whole(*SIZES)] = Field(
-        default=SIZES[0],
+        default=USUAL_SIZES,
         description="Number of simulations, each with a layer of a stage more (or a bucket of"
         " gradients); what each adds has to agree.",
     )
@@ -211,7 +211,7 @@ class RankModel(Section):
     )
     sample: Sample | None = Field(
         default=None,
-        json_schema_extra={"default": "three sizes from the fewest layers on"},
+        json_schema_extra={"default": "four sizes from the fewest layers on"},
         description="How layers are sampled. Only with `layers: sampled`.",
     )
 

@@ -1,8 +1,8 @@
 """The time of jobs of which some layers were simulated: that of the others is added.
 
 A repetition is simulated with several sizes, which differ by the same number of layers (a step;
-traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance; then those
-that are left out add their mean. Differences of whole runs, and not times of layers, are
+traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance, all of them,
+and must not grow or fall from each step to the next; then those that are left out add their mean. Differences of whole runs, and not times of layers, are
 what is added, so overlap, bubbles of a pipeline and other jobs are in them.
 
 Two things could make later steps add something else, and are refused. First, a path through the
@@ -26,7 +26,7 @@ from p4fabric.base.units import share, time
 
 from testbed.experiment.sampled_layers import is_sampled, source_of
 from testbed.results.schema import Row
-from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, transfers
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, Program, transfers
 from testbed.traffic.rank_layout import smaller
 from testbed.traffic.rank_schedule import schedule
 from testbed.traffic.rank_source import TransformerSource, stretched
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Steps = Mapping[str, np.ndarray]  # columns of table steps
 Kind = tuple[str, str]  # of calls: collective, kind of group
+TREND = 0.25  # of the tolerance: what steps may add up to that grow or fall throughout
+HEARD = "heard"  # that all of a send has arrived, beside kinds of calls
 REMEDY = "Take a larger sample.least, a larger sample.tolerance, or all layers"
 
 
@@ -57,15 +59,7 @@ def add(
 def _add(job: Job, sized: Sequence[Row], steps: Steps) -> None:
     transformer = source_of(job).transformer
     sample, row = transformer.sample, sized[-1]
-    steps_ns = {b["jct_ns"] - a["jct_ns"]: n for n, (a, b) in enumerate(pairwise(sized), 1)}
-    low, high = min(steps_ns), max(steps_ns)
-    if high - low > transformer.tolerance * high or low < 0:
-        raise RunError(
-            f"job {job.name}: {sample.added(steps_ns[low])} took {time(low)},"
-            f" {sample.added(steps_ns[high])} {time(high)}, which differ by more than"
-            f" {share(transformer.tolerance)}; so the time of {transformer.shape.layers} layers is"
-            f" not known. {REMEDY}"
-        )
+    agree(job, [b["jct_ns"] - a["jct_ns"] for a, b in pairwise(sized)])
     each = len(sized) - 1
     added_ns = (row["jct_ns"] - sized[0]["jct_ns"]) * sample.steps // each
     compute_ns = (row["compute_ns"] - sized[0]["compute_ns"]) * sample.steps // each
@@ -79,6 +73,30 @@ def _add(job: Job, sized: Sequence[Row], steps: Steps) -> None:
     same_path(job, steps, row["job"])
 
 
+def agree(job: Job, steps_ns: Sequence[int]) -> None:
+    """Raises RunError if steps, in their order, differ by more than the sample's tolerance, or by
+    TREND of it if each takes longer than the one before it, or each less long."""
+    transformer = source_of(job).transformer
+    low, high = min(steps_ns), max(steps_ns)
+    trend = sorted(steps_ns) in ([*steps_ns], [*reversed(steps_ns)])
+    allowed = transformer.tolerance * (TREND if trend and len(steps_ns) > 2 else 1)
+    if low >= 0 and high - low <= allowed * high:
+        return
+    sample = transformer.sample
+    grow = steps_ns[-1] - steps_ns[0]
+    differ = f"which differ by more than {share(transformer.tolerance)}"
+    if high - low <= transformer.tolerance * high:
+        differ = (
+            f"and each step takes {'longer' if grow > 0 else 'less'} than the one before it, by more"
+            f" than {share(allowed)} in all"
+        )
+    raise RunError(
+        f"job {job.name}: {sample.added(steps_ns.index(low) + 1)} took {time(low)},"
+        f" {sample.added(steps_ns.index(high) + 1)} {time(high)}, {differ}; so the time of"
+        f" {transformer.shape.layers} layers is not known. {REMEDY}"
+    )
+
+
 # -- the graph of the whole
 
 
@@ -89,13 +107,9 @@ def same_path(job: Job, steps: Steps, number: int) -> None:
     sample, tolerance = source.transformer.sample, source.transformer.tolerance
     known = call_times(source, steps, number)
 
-    def takes(rank: int, node: Node) -> int:
-        sizes = known[node.kind, node.group.partition(".")[0]]
-        return sizes[min(sizes, key=lambda size: abs(size - node.bytes))]
-
     def total(layers: int) -> int:
         program = smaller(source.of_layers(layers).load())
-        return schedule(stretched(program, job.compute_scale or 0), takes).total_ns
+        return total_ns(stretched(program, job.compute_scale or 0), known)
 
     least, most, whole = (total(each) for each in (sample.sizes[0], sample.sizes[-1], 0))
     line = most + sample.steps * (most - least) // (sample.count - 1)
@@ -108,9 +122,29 @@ def same_path(job: Job, steps: Steps, number: int) -> None:
         )
 
 
+def total_ns(program: Program, known: Mapping[Kind, Mapping[int, int]]) -> int:
+    """Time of a program whose calls take as long as those of the nearest number of bytes in
+    `known`."""
+
+    def takes(node: Node, kind: str) -> int:
+        sizes = known[kind, node.group.partition(".")[0]]
+        return sizes[min(sizes, key=lambda size: abs(size - node.bytes))]
+
+    found = schedule(program, lambda _, node: takes(node, node.kind))
+    # Nothing waits for a sender to hear that all has arrived, but for the job's end.
+    heard = (
+        found.begin_ns[rank][place] + takes(node, HEARD)
+        for rank, nodes in enumerate(program.ranks)
+        for place, node in enumerate(nodes)
+        if node.kind == SEND
+    )
+    return max(found.total_ns, *heard, 0)
+
+
 def call_times(source: TransformerSource, steps: Steps, number: int) -> dict[Kind, dict[int, int]]:
-    """Mean time of calls by kind and bytes, once all their ranks are there; of sends until the
-    receiver has all."""
+    """Mean time of calls by kind and bytes, once all their ranks are there and have done their
+    group's call before; of sends until the receiver has all, and (HEARD) until the sender hears
+    it."""
     program = source.load()
     own = np.asarray(steps["job"]) == number
     keys = ("iteration", "worker", "node", "start_ns", "end_ns")
@@ -123,17 +157,23 @@ def call_times(source: TransformerSource, steps: Steps, number: int) -> dict[Kin
     # By kind, bytes, whether a receiver came late, and call: times of its ranks.
     calls: defaultdict[tuple[Kind, int, bool, tuple[int, int, str]], list[int]] = defaultdict(list)
     sends = transfers(program)
-    for (iteration, worker, place), (begin_ns, end_ns) in spans.items():
+    ended: dict[tuple[int, int, str], int] = {}  # the last call of a rank's group
+    for iteration, worker, place in sorted(spans):
+        begin_ns, end_ns = spans[iteration, worker, place]
         node = program.ranks[worker][place]
+        kind, call = (node.kind, node.group.partition(".")[0]), (iteration, place, node.group)
         if node.kind == RECV:
             sender, sent = sends[worker, place]
             sent_ns, _ = spans[iteration, sender, sent]
             call = iteration, place, str(worker)
             calls[(SEND, ""), node.bytes, begin_ns > sent_ns, call] = [end_ns - sent_ns]
-        elif node.kind not in (COMPUTE, SEND):
-            kind = node.kind, node.group.partition(".")[0]
-            call = iteration, place, node.group
-            calls[kind, node.bytes, False, call].append(end_ns - begin_ns)
+        elif node.kind == SEND:
+            call = iteration, place, str(worker)
+            calls[(HEARD, ""), node.bytes, False, call] = [end_ns - begin_ns]
+        elif node.kind != COMPUTE:
+            group = iteration, worker, node.group
+            free_ns, ended[group] = max(begin_ns, ended.get(group, 0)), end_ns
+            calls[kind, node.bytes, False, call].append(end_ns - free_ns)
     spent: defaultdict[Kind, defaultdict[int, dict[bool, list[int]]]]
     spent = defaultdict(lambda: defaultdict(lambda: {False: [], True: []}))
     for (kind, size, late, _), times in calls.items():

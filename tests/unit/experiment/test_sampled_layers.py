@@ -31,8 +31,8 @@ def test_smaller_sizes_are_the_same_experiment_with_fewer_layers():
     sizes = [
         source_of(each.jobs[0]).transformer.simulated for each in (*smaller(experiment), experiment)
     ]
-    assert sizes == [1, 2, 3]
-    first, second = (each.jobs[0].trace().compute_ns for each in smaller(experiment))
+    assert sizes == [1, 2, 3, 4]
+    first, second, _ = (each.jobs[0].trace().compute_ns for each in smaller(experiment))
     assert first < second < experiment.jobs[0].trace().compute_ns
     assert smaller(load_text(HEAD + JOB % ("first", "llama2-7b", "2"))) == ()
 
@@ -40,7 +40,7 @@ def test_smaller_sizes_are_the_same_experiment_with_fewer_layers():
 def test_a_file_is_printed_with_the_layers_of_the_model():
     shown = load_text(HEAD + FIRST).resolved_yaml()
     assert load_text(shown).resolved_yaml() == shown
-    for each in ("layers: sampled", "of: 32", "least: 1", "sizes: 3", "tolerance: 2 %"):
+    for each in ("layers: sampled", "of: 32", "least: 1", "sizes: 4", "tolerance: 2 %"):
         assert each in shown
 
 
@@ -55,7 +55,7 @@ def test_a_file_is_printed_with_the_layers_of_the_model():
         (HEAD + FIRST + JOB % ("second", "llama2-7b", "2"), "those of second are not"),
         (
             HEAD + FIRST + JOB % ("second", "llama2-13b", "sampled"),
-            "found first 3 and 29, second 3 and 37",
+            "found first 4 and 28, second 4 and 36",
         ),
         (
             HEAD + JOB % ("first", "llama2-7b", "sampled, sample: {of: 3}"),
@@ -72,4 +72,4 @@ def test_what_does_not_go_together_is_an_error(text, words):
 
 def test_models_of_as_many_layers_go_together():
     second = JOB % ("second", "llama2-13b", "sampled, sample: {of: 32}")
-    assert len(smaller(load_text(HEAD + FIRST + second))) == 2
+    assert len(smaller(load_text(HEAD + FIRST + second))) == 3

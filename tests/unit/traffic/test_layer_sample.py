@@ -63,12 +63,18 @@ def test_steps_add_the_same_calls_as_those_that_are_left_out(model, sizes, shard
 
 
 def test_a_stage_with_too_few_layers_has_no_sample():
-    with pytest.raises(TraceError, match="simulates 1, 2, 3 layers of a stage, and a stage has 3"):
+    with pytest.raises(
+        TraceError, match="simulates 1, 2, 3, 4 layers of a stage, and a stage has 3"
+    ):
         _ = Transformer("llama2-7b", 1024, 4, layers=12, pp=4).sample
-    sample = Transformer("llama2-7b", 1024, 4, layers=16, pp=4).sample
-    assert (sample.sizes, sample.steps, sample.added(1)) == ((4, 8, 12), 1, "layer 2 of each stage")
+    sample = Transformer("llama2-7b", 1024, 4, layers=20, pp=4).sample
+    assert (sample.sizes, sample.steps, sample.added(1)) == (
+        (4, 8, 12, 16),
+        1,
+        "layer 2 of each stage",
+    )
 
 
 def test_layers_that_share_a_bucket_are_added_together():
     sample = Transformer("llama2-7b", 1024, 4, tp=8, dp=2).sample  # 25 million values, of 42
-    assert (sample.sizes, sample.steps, sample.added(2)) == ((2, 4, 6), 13, "layers 5 to 6")
+    assert (sample.sizes, sample.steps, sample.added(2)) == ((2, 4, 6, 8), 12, "layers 5 to 6")
