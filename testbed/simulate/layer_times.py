@@ -1,9 +1,10 @@
 """The time of jobs of which some layers were simulated: that of the others is added.
 
 A repetition is simulated with several sizes, which differ by the same number of layers (a step;
-traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance, all of them,
-and must not grow or fall from each step to the next; then those that are left out add their mean. Differences of whole runs, and not times of layers, are
-what is added, so overlap, bubbles of a pipeline and other jobs are in them.
+traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance, all of
+them, and must not grow or fall from each step to the next; then those that are left out add their
+mean. Differences of whole runs, and not times of layers, are what is added, so overlap, bubbles of
+a pipeline and other jobs are in them.
 
 Two things could make later steps add something else, and are refused. First, a path through the
 graph that is shorter in all sizes and longer in the whole (sums of gradients that are
@@ -83,12 +84,12 @@ def agree(job: Job, steps_ns: Sequence[int]) -> None:
     if low >= 0 and high - low <= allowed * high:
         return
     sample = transformer.sample
-    grow = steps_ns[-1] - steps_ns[0]
+    how = "longer" if steps_ns[-1] > steps_ns[0] else "less"
     differ = f"which differ by more than {share(transformer.tolerance)}"
     if high - low <= transformer.tolerance * high:
         differ = (
-            f"and each step takes {'longer' if grow > 0 else 'less'} than the one before it, by more"
-            f" than {share(allowed)} in all"
+            f"and each step takes {how} than the one before it, by more than {share(allowed)} in"
+            " all"
         )
     raise RunError(
         f"job {job.name}: {sample.added(steps_ns.index(low) + 1)} took {time(low)},"
