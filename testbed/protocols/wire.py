@@ -224,7 +224,7 @@ def compact(row, base, values, omit_zeros, short):
 
 
 @njit(cache=True)
-def expand(row, length, base, values, short=SHORT_INTEGERS):
+def expand(row, length, base, values, short):
     """Give what has come without values its zeros, and what has short values wide ones, with the
     kind and the flags that this has. `short`: the kind of short values. Returns the bytes of the
     payload, which were `length`."""

@@ -58,7 +58,7 @@ class Packet:
     def expand(self) -> None:
         """Let its values have 32 bits, as for those who take it."""
         base = wire.HEADER_WORDS + self.words
-        self.length = int(wire.expand(self.row, self.length, base, VALUES))
+        self.length = int(wire.expand(self.row, self.length, base, VALUES, wire.SHORT_INTEGERS))
 
     @property
     def values(self) -> list[int]:

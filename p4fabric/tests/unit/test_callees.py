@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+from p4fabric.simulate.jit import njit
+
 CHAIN = """
 from p4fabric.simulate.jit import njit
 
@@ -29,6 +32,10 @@ def other(x):
 """
 CALL = """
 import sys
+
+import pytest
+
+from p4fabric.simulate.jit import njit
 import numpy as np
 import chain
 from numba.core.codegen import JITCPUCodegen
@@ -67,3 +74,12 @@ def test_a_callee_is_compiled_once_for_all_that_call_it_and_has_no_machine_code(
     assert called("other") == ["21 True", "below 0", "1 0", "1 0", "0 0"]  # from the cache
     assert called("one") == ["15 True", "below 0", "0 0", "0 0", "0 0"]  # without its callees
     assert called("inner") == ["14 True", "below 0", "0 0", "1 0", "0 1"]
+
+
+def test_a_compiled_function_has_no_defaults():
+    """A call from Python that left them out would end in a segmentation fault."""
+    with pytest.raises(TypeError, match="has no defaults"):
+
+        @njit
+        def given(x, y=1):
+            return x + y

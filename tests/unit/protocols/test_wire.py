@@ -25,7 +25,7 @@ def test_zeros_go_without_and_come_back(kind):
     assert wire.kind(row) == kind + wire.WITHOUT_VALUES
     assert (wire.flags(row), wire.job(row), wire.fragment(row)) == (wire.RESEND, 3, 77)
     row[BASE:] = 0x12345678  # of the packet that was in this row before
-    assert wire.expand(row, 4 * BASE, BASE, VALUES) == 4 * (BASE + VALUES)
+    assert wire.expand(row, 4 * BASE, BASE, VALUES, wire.SHORT_INTEGERS) == 4 * (BASE + VALUES)
     np.testing.assert_array_equal(row, before)
 
 
@@ -36,7 +36,9 @@ def test_a_packet_with_any_value_stays_as_it_is(place):
     row = row_of(wire.GRADIENT, *numbers)
     before = row.copy()
     assert wire.compact(row, BASE, VALUES, 1, 0) == 4 * (BASE + VALUES)
-    assert wire.expand(row, 4 * (BASE + VALUES), BASE, VALUES) == 4 * (BASE + VALUES)
+    assert wire.expand(row, 4 * (BASE + VALUES), BASE, VALUES, wire.SHORT_INTEGERS) == 4 * (
+        BASE + VALUES
+    )
     np.testing.assert_array_equal(row, before)
 
 
@@ -52,7 +54,7 @@ def test_values_that_fit_go_in_16_bits_and_come_back(numbers):
     assert wire.compact(row, BASE, VALUES, 1, 1) == length
     assert wire.flags(row) == wire.RESEND | wire.SHORT and wire.kind(row) == wire.RESULT
     np.testing.assert_array_equal(np.frombuffer(row.tobytes()[4 * BASE : length], ">i2"), numbers)
-    assert wire.expand(row, length, BASE, VALUES) == 4 * (BASE + VALUES)
+    assert wire.expand(row, length, BASE, VALUES, wire.SHORT_INTEGERS) == 4 * (BASE + VALUES)
     np.testing.assert_array_equal(row, before)
 
 
@@ -83,7 +85,7 @@ def test_floating_point_numbers_are_not_taken_for_small_ones():
 def test_nothing_else_becomes_a_packet_with_values(kind, length):
     row = row_of(kind, 1, 2, 3, 4)
     before = row.copy()
-    assert wire.expand(row, length, BASE, VALUES) == length
+    assert wire.expand(row, length, BASE, VALUES, wire.SHORT_INTEGERS) == length
     np.testing.assert_array_equal(row, before)
 
 

@@ -55,9 +55,13 @@ class Twofold(CPUDispatcher):
 def njit(
     function: FunctionType | None = None, *, cache: bool = False, nogil: bool = False
 ) -> Callable:
-    """numba's decorator, with those of its options that are used here, for twofold functions."""
+    """numba's decorator, with those of its options that are used here, for twofold functions.
+
+    Raises TypeError for one with defaults: a call from Python that leaves them out would crash."""
     if function is None:
         return functools.partial(njit, cache=cache, nogil=nogil)
+    if function.__defaults__:
+        raise TypeError(f"{function.__qualname__}: a compiled function has no defaults")
     if vars(config)["DISABLE_JIT"]:
         return function
     options = {"nopython": True, "boundscheck": None, "nogil": nogil}
