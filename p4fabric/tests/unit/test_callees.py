@@ -32,10 +32,6 @@ def other(x):
 """
 CALL = """
 import sys
-
-import pytest
-
-from p4fabric.simulate.jit import njit
 import numpy as np
 import chain
 from numba.core.codegen import JITCPUCodegen
