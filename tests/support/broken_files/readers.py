@@ -69,7 +69,8 @@ class Reader:
 def _experiments(folder: Path) -> list[Path]:
     for name in ("experiments", "examples", "traffic/recordings"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("schema"))
-    return sorted((folder / "experiments").rglob("*.yaml"))
+    found = sorted((folder / "experiments").rglob("*.yaml"))
+    return [path for path in found if path.parent.name not in ("costs", "expected", "fabrics")]
 
 
 def _experiment(path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_sweep_resumes(swept, tmp_path, capsys):
     shutil.copytree(P4, folder)
     memory = folder / "value_memory.p4"
     text = memory.read_text()
-    assert text.count("EACH_VALUE(SUM_VALUE)") == 1
+    assert text.count("EACH_VALUE(SUM_VALUE)") == 2  # of integers, and of other formats
     memory.write_text(
         text.replace(
             "EACH_VALUE(SUM_VALUE)",

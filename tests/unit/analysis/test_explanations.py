@@ -35,6 +35,8 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         "retransmissions": 0,
         "fallback": None,
         "refused": None,
+        "layers": None,
+        "layers_simulated": None,
     }
     run = {
         "ps_packets_per_fragment": 1.0,
