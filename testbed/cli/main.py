@@ -147,6 +147,7 @@ def parser_of(*commands: str) -> Parser:
         shown = "\n".join(f"  {name} {word} {example}" for example in EXAMPLES.get(word, ()))
         one = parsers.add_parser(
             word,
+            help=text,
             description=textwrap.fill(text, width()),
             epilog=f"examples:\n{shown}" if shown else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,

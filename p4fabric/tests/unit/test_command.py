@@ -21,7 +21,7 @@ from p4fabric_testing.virtual_networks import MARKING, star
         (True, ["run", "FILE", "--pcap", "s9:1"], "s9"),
         (True, ["run", "none.yaml"], "none.yaml"),
         (True, ["run", "FILE", "--web"], "unrecognized arguments: --web"),
-        (True, ["runs", "FILE"], "invalid choice: 'runs'"),
+        (True, ["runs", "FILE"], "found 'runs'; did you mean run?"),
         (True, ["run"], "required: FILE.yaml; usage: p4fabric run"),
         (True, ["import", "FILE"], "FILE can't be read"),
         (True, ["check", b"\xff".decode(errors="surrogateescape")], "not UTF-8"),

@@ -54,6 +54,8 @@ def completion(options: Namespace) -> int:
     parser.prog = "ina"  # run.py is called through python3, which shells complete as Python's own
     for each in _all_parsers(parser):
         for action in each._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                action.help = None  # it is not shown in `--help`, which lists commands in groups
             if action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, shell=options.shell))
