@@ -35,7 +35,7 @@ def here(tmp_path, monkeypatch):
     ("words", "named"),
     [
         (
-            f"plan {GRAPH} --planner nearest --picture plan.png",
+            f"plan {GRAPH} --planner nearest --figure plan.png",
             [f"reading {GRAPH}", "planner nearest, 1 jobs", "planning by nearest", "drawing plan"],
         ),
         (
