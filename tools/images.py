@@ -103,7 +103,7 @@ MADE = {
     "loss": Image(("sweep", "experiments/loss.yaml"), "loss/figures/measures.png"),
     "grid-example": Image(
         ("plan", "topos/graphs/grid-example.txt", "--planner", "none,nearest,grid-links",
-         "--picture", "results/images/grid-example.png"),
+         "--figure", "results/images/grid-example.png"),
         "grid-example.png",
     ),
     "rank-graph": Image(

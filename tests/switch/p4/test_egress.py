@@ -54,17 +54,19 @@ def test_without_a_threshold_nothing_is_marked():
     assert marks(queued(", ecn_threshold: none", 8, gradient())) == [False] * 8
 
 
-def test_other_traffic_is_not_marked():
+@pytest.mark.parametrize("able", [0, 2])
+def test_other_traffic_is_marked_if_it_says_that_it_can_be(able):
     other = bytes(
         Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01")
-        / IP(src="10.0.0.1", dst="10.0.0.4", tos=2)
+        / IP(src="10.0.0.1", dst="10.0.0.4", tos=able)
         / UDP(sport=5, dport=6)
         / (b"x" * 60)
     )
     sent = queued(f", ecn_threshold: {MARKED} packets", 8, other)
     assert len(sent) == 8
-    for each in sent:
-        assert each.packet[IP].tos == 2 and bytes(each.packet[UDP]) == bytes(Ether(other)[UDP])
+    found = [each.packet[IP].tos for each in sent]
+    assert {*found} == ({2, 3} if able else {0}) and found[0] == able
+    assert all(bytes(each.packet[UDP]) == bytes(Ether(other)[UDP]) for each in sent)
 
 
 @pytest.mark.parametrize("system", ["esa", "atp"])
