@@ -18,6 +18,8 @@ _SECTIONS = {
     "links.each.backward": "link {} backward",
     "switches": "switch {}",
     "timers": "{} of hosts",
+    "transport": "{} between hosts",
+    "paths": "{} of paths",
     "jobs.model": "{} of the model",
     "jobs.placement": "placement of {}",
     "arrivals": "{} of arrivals",
@@ -45,6 +47,7 @@ _MEMBERS = {
 _KEYS = {
     "name": "name of the experiment",
     "timeout": "timeout of the run",
+    "fabric": "preset of the fabric",
     "scale_windows": "windows scaled",
     "value_bits": "bits per value",
     "topology.per_server": "hosts per server",
