@@ -23,11 +23,13 @@ OPTIONAL = {
     *("jobs.batch", "jobs.compute_ns", "jobs.fallback", "jobs.refused", "jobs.trees"),
     *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),
+    *("jobs.layers", "jobs.layers_simulated", "jobs.layers_ns"),
 }
 LATER = {
     "sums",  # a run that keeps them is the same run
     *("departures", "queues", "losses", "resent", "steps", "tuning"),
     *("links.marks", "jobs.marked_results"),
+    *("flows.marked", "flows.cnps", "flows.cuts", "flows.resent_gap", "flows.resent_timeout"),
 }
 LATER_COUNTERS = {SUMS}  # rows of table switch_counters
 
