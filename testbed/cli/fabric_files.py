@@ -10,8 +10,8 @@ from pathlib import Path
 from p4fabric.base.config.yaml_document import Inline, write_yaml
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
-from p4fabric.netfile.fabrics import read_fabric, simai_topology
-from p4fabric.netfile.fabrics.fabric import Line, topology_of
+from p4fabric.netfile.fabrics import simai_topology
+from p4fabric.netfile.fabrics.fabric import Fabric, Line, topology_of
 
 from testbed.experiment import load, load_text
 from testbed.experiment.experiment import LinkDirection
@@ -26,10 +26,10 @@ HEAD = """\
 """
 
 
-def import_fabric(source: Path, output: Path | None) -> int:
+def import_fabric(source: Path, kind: str, fabric: Fabric, output: Path | None) -> int:
     """Write an experiment file for the network in `source`: one job with all hosts as workers.
-    output: the file to write; None: named after the source. Raises UserError."""
-    kind, fabric = read_fabric(source)
+    kind, fabric: what `fabric_in` finds there. output: the file to write; None: named after the
+    source. Raises UserError."""
     output = output or Path(f"{source.stem}-experiment.yaml")
     if output.exists():
         raise UserError(f"{output} is there already: remove it, or name another with -o")

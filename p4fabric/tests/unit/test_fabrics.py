@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from p4fabric.base.config.units import RATE, TIME, parse
 from p4fabric.base.errors import UserError
-from p4fabric.netfile.fabrics import astra_network, is_fabric, read_fabric, simai_topology
+from p4fabric.netfile.fabrics import astra_network, fabric_in, simai_topology
 from p4fabric.netfile.fabrics.fabric import Line, topology_of
 from p4fabric.netfile.import_topology import import_topology
 
@@ -205,7 +205,7 @@ def test_an_infragraph_has_xpus_as_ranks_and_its_scale_up_switches_as_one(tmp_pa
     pytest.importorskip("infragraph", reason="needs the package infragraph")
     file = tmp_path / "two.yaml"
     file.write_text(yaml.safe_dump(INFRA))
-    kind, fabric = read_fabric(file)
+    kind, fabric = fabric_in(file)
     topology, notes = topology_of(fabric)
     assert "InfraGraph" in kind and len(topology.hosts) == 12 and len(topology.switches) == 4
     assert [*map(len, topology.servers.values())] == [4, 4, 4]
@@ -218,7 +218,7 @@ def test_an_infragraph_has_xpus_as_ranks_and_its_scale_up_switches_as_one(tmp_pa
     file.write_text(yaml.safe_dump(INFRA))
     INFRA["instances"][0]["device"] = "box"
     with pytest.raises(UserError, match=r"two\.yaml: this is no valid InfraGraph"):
-        read_fabric(file)
+        fabric_in(file)
 
 
 GOOD = simai(2, 2, 1, 2)
@@ -272,7 +272,7 @@ def test_a_fabric_with_a_program_is_a_network_file(tmp_path, capsys):
     source.write_text(GOOD)
     program.write_text("#include <core.p4>\n")
     output = tmp_path / "pod.yaml"
-    assert is_fabric(source) and not is_fabric(program)
+    assert fabric_in(source) and not fabric_in(program)
     with pytest.raises(UserError, match="give the switches a P4 program with --program"):
         import_topology(source, None, output, True, lambda file, root: f"run {file}")
     assert import_topology(source, program, output, True, lambda file, root: f"run {file}") == 0

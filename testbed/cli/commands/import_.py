@@ -41,19 +41,19 @@ def call(options: Namespace) -> int:
     """Write the network file; or check the program, print its counts, and write its traces if `-o`
     names them. Raises UserError."""
     import_schemas()
-    from p4fabric.netfile.fabrics import is_fabric
+    from p4fabric.netfile.fabrics import fabric_in
 
-    of_fabric = options.file.suffix != ".et" and is_fabric(options.file)
-    if of_fabric or options.file.suffix not in PROGRAMS:
+    found = fabric_in(options.file) if options.file.suffix != ".et" else None
+    if found or options.file.suffix not in PROGRAMS:
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:
                 raise UserError(f"--{name} is for programs of ranks; take it out")
-        if of_fabric and options.program is None:
+        if found and options.program is None:
             if options.virtual:
                 raise UserError("--virtual needs --program; without it an experiment file is made")
             from testbed.cli.fabric_files import import_fabric
 
-            return import_fabric(options.file, options.output)
+            return import_fabric(options.file, *found, options.output)
         from p4fabric.netfile.import_topology import import_topology
 
         words = options.file, options.program, options.output, options.virtual

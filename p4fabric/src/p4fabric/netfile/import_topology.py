@@ -17,8 +17,8 @@ from p4fabric.base.config.yaml_document import write_yaml
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.netfile import p4_utils
-from p4fabric.netfile.fabrics import is_fabric, read_fabric
-from p4fabric.netfile.fabrics.fabric import network_of, topology_of
+from p4fabric.netfile.fabrics import fabric_in
+from p4fabric.netfile.fabrics.fabric import Fabric, network_of, topology_of
 from p4fabric.netfile.host_routes import Routes
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.p4_utils import P4App
@@ -44,8 +44,8 @@ def import_topology(
     program: of all switches; None: the one that the file names. output: the file to write; None:
     named after the program. virtual: the file is for virtual time. command: how a command that runs
     a file is quoted, given the file's name and whether it needs root. Raises UserError."""
-    if is_fabric(source):
-        return _import_fabric(source, program, output, virtual, command)
+    if found := fabric_in(source):
+        return _import_fabric(*found, source, program, output, virtual, command)
     data = read_json(source)
     if isinstance(data, dict) and "topology" in data:
         program = program or p4_utils.program_of(data, source)
@@ -71,8 +71,9 @@ def import_topology(
     return _write(output, made, source, notes, virtual, command)
 
 
-def _import_fabric(source: Path, program: Path | None, output: Path | None, *how: Any) -> int:
-    kind, fabric = read_fabric(source)
+def _import_fabric(
+    kind: str, fabric: Fabric, source: Path, program: Path | None, output: Path | None, *how: Any
+) -> int:
     if program is None:
         raise UserError(
             f"{source} is {kind}: give the switches a P4 program with --program FILE.p4"
