@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from p4engine.switch.library import Switch
 from p4engine.switch.lossless_links import flow, holds, waiting
@@ -74,22 +75,10 @@ class PauseWatch:
         """Blocked ports that wait for each other in a circle; empty: there is none."""
         blocked = {each.place: each for each in self.blocked()}
         waits = {place: self._waits_for(each, blocked) for place, each in blocked.items()}
-        done: set[Place] = set()
-        for first in blocked:
-            path: list[Place] = []
-            stack = [(first, 0)]
-            while stack:
-                place, depth = stack.pop()
-                del path[depth:]
-                if place in path:
-                    return [blocked[each] for each in path[path.index(place) :]]
-                if place in done:
-                    continue
-                path.append(place)
-                stack += [(each, depth + 1) for each in waits[place]]
-                if not waits[place]:
-                    done.add(place)
-            done.update(path)
+        try:
+            TopologicalSorter(waits).prepare()
+        except CycleError as error:  # its second part names who is waited for first
+            return [blocked[place] for place in reversed(error.args[1][1:])]
         return []
 
     def blocked(self) -> Iterator[Blocked]:
