@@ -224,7 +224,7 @@ class Box:
                     raise BoxDied(
                         f"your program was stopped: it waits, and does not compute (in {what})"
                     )
-                if time.monotonic() - begin >= CLOCK * limit_s:
+                if time.monotonic() - begin - asleep_s >= CLOCK * limit_s:
                     raise NotJudged(
                         "not judged, run again: this machine was too busy"
                         f" ({CLOCK * limit_s:.0f} s for {limit_s:.3g} s of computing)"
