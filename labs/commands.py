@@ -11,13 +11,11 @@ import csv
 import importlib
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from p4fabric.base.errors import RunError, UserError
-from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.linux.whole_files import write_whole, writing
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -142,15 +140,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Says in one line why `path` cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-
-
 def _list(_: argparse.Namespace, console: Console) -> int:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("lab", "title", "hand in", "tests", "points"):
@@ -182,7 +171,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
         if quiet:
             sys.stdout.write(text)
         elif arguments.json is not None:
-            with _writing(arguments.json):
+            with writing(arguments.json):
                 write_whole(arguments.json, text)
 
     try:
@@ -203,7 +192,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
 
 def _start(arguments: argparse.Namespace, console: Console) -> int:
     lab = find_lab(arguments.lab)
-    with _writing(arguments.folder):
+    with writing(arguments.folder):
         start(lab, arguments.folder, arguments.student or login())
     files = ", ".join(lab.hand_in)
     console.print(f"{arguments.folder}: edit {files}; the hand-out is {lab.folder / 'README.md'}")
@@ -250,15 +239,15 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
     if printed:
         marks = mark(found, seed, arguments.jobs, sys.stdout, course=course, others=others)
     else:
-        with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
+        with writing(arguments.csv), arguments.csv.open("w", newline="") as file:
             marks = mark(found, seed, arguments.jobs, file, told, course, others)
         console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
     if arguments.json is not None:
-        with _writing(arguments.json):
+        with writing(arguments.json):
             text = json.dumps([each.as_dict() for each in marks], indent=2)
             write_whole(arguments.json, text + "\n")
     if arguments.gradescope is not None:
-        with _writing(arguments.gradescope):
+        with writing(arguments.gradescope):
             write_gradescope(marks, arguments.gradescope)
     return 0 if all(each.points is not None for each in marks) else 3
 
@@ -294,7 +283,7 @@ def _pairs(arguments: argparse.Namespace, console: Console) -> int:
     made = pairs(found, _seed(arguments, ""), arguments.jobs, arguments.partners)
     head = [*(f"{side} of" for side in lab.sides), "result", "why"]
     if arguments.csv is not None:
-        with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
+        with writing(arguments.csv), arguments.csv.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(head)
             for row in made:
@@ -315,7 +304,7 @@ def _jplag(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.target.exists():
         raise UserError(f"{arguments.target} exists already; name a folder that does not")
     lab = find_lab(arguments.lab) if arguments.lab else None
-    with _writing(arguments.target):
+    with writing(arguments.target):
         write_jplag(submissions(arguments.folder, lab), arguments.target)
     for folder in sorted(arguments.target.iterdir()):
         words = f"--base-code {folder / 'base'} {folder / 'submissions'}"
@@ -342,7 +331,7 @@ def _mutants(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _solutions(arguments: argparse.Namespace, console: Console) -> int:
-    with _writing(arguments.folder):
+    with writing(arguments.folder):
         move_solutions(arguments.folder)
     console.print(
         Text(
@@ -357,7 +346,7 @@ def _solutions(arguments: argparse.Namespace, console: Console) -> int:
 
 def _export(arguments: argparse.Namespace, console: Console) -> int:
     names = [find_lab(name).name for name in arguments.lab]
-    with _writing(arguments.folder):
+    with writing(arguments.folder):
         export(arguments.folder, names, arguments.with_teacher, arguments.with_testbed)
     what = "for an autograder alone" if arguments.with_teacher else "ready to be handed out"
     console.print(Text(f"{arguments.folder}: {version()}, {what}"))

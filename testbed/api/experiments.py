@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.base.config.yaml_document import Document, Inline, read_yaml, write_yaml
 from p4fabric.base.errors import UserError
-from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.linux.whole_files import write_whole, writing
 
 from testbed.api.experiment_parts import plain
 from testbed.experiment.changes import changed
@@ -147,10 +147,8 @@ class Experiment:
         folder = path.absolute().parent
         if not resolved and folder != self.folder:
             self._check_paths(text, path, folder)
-        try:
+        with writing(path):
             write_whole(path, text)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         return text
 
     def _check_paths(self, text: str, path: Path, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from p4fabric.base.config.yaml_document import Inline, write_yaml
 from p4fabric.base.errors import UserError
-from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.linux.whole_files import write_whole, writing
 from p4fabric.netfile.fabrics import simai_topology
 from p4fabric.netfile.fabrics.fabric import Fabric, Line, topology_of
 
@@ -86,7 +86,5 @@ def _line(forward: LinkDirection, backward: LinkDirection) -> Line:
 
 
 def _write(output: Path, text: str) -> None:
-    try:
+    with writing(output):
         write_whole(output, text)
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}") from None

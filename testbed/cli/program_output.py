@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import writing
 from p4fabric.base.text_table import Table, printed, table_data
 
 from testbed.cli import program_tables
@@ -68,10 +69,8 @@ def write_perfetto(path: Path, program: Program, times: Schedule, quiet: bool) -
         for rank in ranks
         for event in perfetto.lane_events(_lanes(program, times, rank), f"rank {rank}", rank)
     )
-    try:
+    with writing(path):
         perfetto.write_events(path, events, {"program": what})
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from None
     if not quiet:
         print(f"open in https://ui.perfetto.dev: {path}")
 
@@ -102,9 +101,7 @@ def write(path: Path, program: Program, quiet: bool = False) -> None:
     first = path.with_suffix(chakra.FIRST)
     if first.exists():
         raise UserError(f"{first} is there already: remove it, or name others with -o")
-    try:
+    with writing(path):
         chakra.write(path, program, numbered=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from None
     if not quiet:
         print(f"{first} to {path.stem}.{len(program.ranks) - 1}{path.suffix}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from p4fabric.base.errors import UserError
-from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.linux.whole_files import write_whole, writing
 
 TAGS_FILE = "tags.txt"
 MAX_BYTES = 1 << 16
@@ -41,10 +41,8 @@ def tags_of(folder: Path) -> list[str]:
 def write_tags(folder: Path, tags: Iterable[str]) -> None:
     """Replace the tags of a results folder. Raises UserError."""
     path, lines = folder / TAGS_FILE, "".join(f"{tag}\n" for tag in checked(tags))
-    try:
+    with writing(path):
         if lines:
             write_whole(path, lines)
         else:
             path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None

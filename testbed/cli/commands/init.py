@@ -54,7 +54,7 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Write the file. On a terminal, ask for answers that no option gives."""
     import_schemas()
-    from p4fabric.base.linux.whole_files import write_whole
+    from p4fabric.base.linux.whole_files import write_whole, writing
 
     from testbed.experiment import load_text
 
@@ -66,10 +66,8 @@ def call(options: Namespace) -> int:
     answers = {key: _answer(key, getattr(options, key)) for key in QUESTIONS}
     text = file_text(path, answers)
     load_text(text, str(path), path.absolute().parent, path.stem)
-    try:
+    with writing(path):
         write_whole(path, text)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
     run = command_line(str(path), root=answers["runtime"] == "mininet")
     print(f"wrote {path}; `{run}` runs it")
     return 0

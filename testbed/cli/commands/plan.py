@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import writing
 
 from testbed.cli.shared import (
     Parser,
@@ -196,7 +197,5 @@ def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
 
     with rc_context(plot_style.rc()):
         figure = plan_picture.draw(network, plans)
-        try:
+        with writing(path):
             write(figure, path)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None

@@ -15,7 +15,7 @@ from typing import Any
 from p4fabric.base.config.data_files import read_json
 from p4fabric.base.config.yaml_document import write_yaml
 from p4fabric.base.errors import UserError
-from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.linux.whole_files import write_whole, writing
 from p4fabric.netfile import p4_utils
 from p4fabric.netfile.fabrics import fabric_in
 from p4fabric.netfile.fabrics.fabric import Fabric, network_of, topology_of
@@ -99,10 +99,8 @@ def _write(
         made = {**made, "runtime": "virtual", "flows": FLOWS}
     run = command(output.name, not virtual)
     head = HEAD.format(source=source.name, run=run, prompt=PROMPT if "checks" in made else "")
-    try:
+    with writing(output):
         write_whole(output, head + write_yaml(made))
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}") from None
     try:
         load_network(output)
     except UserError as error:

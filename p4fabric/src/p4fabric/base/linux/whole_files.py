@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
 from p4fabric.base.linux.ownership import hand_over
 
 
@@ -42,3 +43,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file: text in UTF-8, or bytes. Raises OSError as `whole`."""
     with whole(path) as draft:
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Within, an OSError becomes the UserError that `path` cannot be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
