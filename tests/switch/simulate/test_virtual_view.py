@@ -125,6 +125,7 @@ class Heard(LivePage):
 
     def __init__(self):
         self.charts = LiveCharts()
+        self._next_ns = 0  # a view of a slow run draws before the end, too
 
     def _say(self, kind, content):
         if kind == "begin":
