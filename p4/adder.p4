@@ -3,7 +3,7 @@
  * Compile-time parameter: ADDER, one of the numbers below (testbed/number_formats.py). With the adder
  * INT32, value_memory.p4 adds by itself and watches for overflow; the other adders have a file each, of
  * their own name, with a function of two words. Floats of 16 bits (VALUE_BITS) are the upper halves of
- * words.
+ * words. PACKED: two sums of int8 share a word.
  */
 #ifndef ADDER_P4
 #define ADDER_P4
@@ -19,7 +19,7 @@
 
 #if ADDER == ADDER_FLOAT32
 #include "float32.p4"
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
 #include "bfloat16.p4"
 #endif
 #define ADD(a, b) add_float32(a, b)
@@ -29,6 +29,8 @@
 #elif ADDER == ADDER_FLOAT32_EXACT
 #include "float32_exact.p4"              // of sums, which exact_memory.p4 keeps
 #define ADD(a, b) round_exact(exact_of(a) + exact_of(b), special_of(a) | special_of(b))
+#elif defined(PACKED)
+#include "int8.p4"                       // for packed_memory.p4
 #elif ADDER != ADDER_INT32
 #error "ADDER must be one of the numbers in adder.p4"
 #endif

@@ -116,7 +116,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
 
     action omit_values() {
         hdr.values.setInvalid();
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
         hdr.short_values.setInvalid();
 #endif
         hdr.ina.kind = hdr.ina.kind | WITHOUT_VALUES;

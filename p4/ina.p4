@@ -51,8 +51,8 @@ const bit<16> FLAG_OVERFLOW  = 0x0010;  // an addition left the range of int32
 const bit<16> FLAG_REMINDED  = 0x0020;  // pulled by a reminder; a resend: nothing was lost
 const bit<16> FLAG_OVER_RATE = 0x0040;  // found the switch's aggregation capacity used up
 const bit<16> FLAG_FLOAT     = 0x0080;  // the values are float32; never added in a switch
-const bit<16> FLAG_SHORT     = 0x0100;  // the values are int16 (short_values.p4)
-const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is to be rounded to int16
+const bit<16> FLAG_SHORT     = 0x0100;  // the values have fewer bits (short_values.p4)
+const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is to be rounded to as many
 const bit<16> FLAG_FOR_ONE   = 0x0400;  // one worker alone needs the result's values
 const bit<16> FLAG_FROM_ONE  = 0x0800;  // it alone gives values, and all others need the result's
 const bit<16> FLAG_CONTENDED = 0x2000;  // of a result: fragments have met in the aggregator (a2tp.p4)
@@ -122,9 +122,9 @@ header values_t {
     EACH_VALUE(VALUE_FIELD)
 }
 
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
 header short_values_t {
-#define SHORT_VALUE_FIELD(n) bit<16> v##n;
+#define SHORT_VALUE_FIELD(n) bit<VALUE_BITS> v##n;
     EACH_VALUE(SHORT_VALUE_FIELD)
 }
 #endif
@@ -139,7 +139,7 @@ struct headers_t {
     ina_t      ina;
     workers_t  workers;
     values_t   values;
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
     short_values_t short_values;         // or these
 #endif
 }
@@ -160,7 +160,7 @@ const bit<32> PORTS = 512;               // that a switch can have
 
 const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
 const bit<16> VALUES_BYTES = 4 * VALUES;
-const bit<16> SHORT_VALUES_BYTES = 2 * VALUES;
+const bit<16> SHORT_VALUES_BYTES = VALUE_BITS / 8 * VALUES;
 const bit<16> IP_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
 

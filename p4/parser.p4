@@ -56,7 +56,7 @@ parser InaParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
     state parse_values {
         transition select(hdr.ina.flags & FLAG_SHORT) {
             FLAG_SHORT: parse_short_values;
@@ -103,7 +103,7 @@ control InaDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ina);
         packet.emit(hdr.workers);
         packet.emit(hdr.values);
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
         packet.emit(hdr.short_values);
 #endif
     }

@@ -1,10 +1,11 @@
-/* Values of 16 bits: on the wire, where they fit; never in a sum.
+/* Values of 16 or 8 bits: on the wire, where they fit; never in a sum.
  *
- * With VALUE_BITS 16 a packet whose values all fit an int16 carries them as such, flagged SHORT; any
- * other carries int32. On arrival values are widened, and an aggregator adds up int32 as ever. What
- * leaves is shortened again if it fits. So nothing is lost, whichever way a packet or a sum takes.
+ * With VALUE_BITS 16 (or 8) a packet whose values all fit an int16 (int8) carries them as such, flagged
+ * SHORT; any other carries int32. On arrival values are widened, and an aggregator adds up int32 as ever
+ * (with PACKED those of int8.p4). What leaves is shortened again if it fits. So nothing is lost,
+ * whichever way a packet or a sum takes.
  *
- * The sum of W workers' 16-bit numbers needs more bits. Once it has all workers it is divided by
+ * The sum of W workers' short numbers needs more bits. Once it has all workers it is divided by
  * 2^bits, bits = ceil(log2 W), and rounded, a half to the even number; then it fits. Which fragments are to be rounded
  * is what the flag ROUND says; their workers set it, and a sum inherits it. Whoever has the sum of
  * all workers first, a switch or the parameter server, rounds it and takes the flag away. The result
@@ -17,9 +18,9 @@
  * Included inside an ingress control, which has `hdr` and `meta`. Without VALUE_BITS 16 all macros
  * are empty, and short values are not aggregated.
  */
-#if VALUE_BITS == 16
+#if VALUE_BITS < 32
 
-    bit<32>  too_wide = 0;               // 0: every value fits 16 bits
+    bit<32>  too_wide = 0;               // 0: every value fits
     bitmap_t everyone = 0;               // the job's workers
     bit<32>  below_half = 0;
     bit<32>  odd = 0;                    // picks the bit that says whether a half is rounded up
@@ -29,7 +30,7 @@
         hdr.values.setValid();
 #if ADDER == ADDER_INT32
 #define WIDEN_VALUE(n) \
-        hdr.values.v##n = (bit<32>) (int<32>) (int<16>) hdr.short_values.v##n;
+        hdr.values.v##n = (bit<32>) (int<32>) (int<VALUE_BITS>) hdr.short_values.v##n;
 #else
 #define WIDEN_VALUE(n) hdr.values.v##n = hdr.short_values.v##n ++ 16w0;
 #endif
@@ -43,7 +44,7 @@
     action measure_values() {
 #if ADDER == ADDER_INT32
 #define MEASURE_VALUE(n) \
-        too_wide = too_wide | ((hdr.values.v##n + 0x8000) & 0xffff0000);
+        too_wide = too_wide | ((hdr.values.v##n + (32w1 << VALUE_BITS - 1)) >> VALUE_BITS);
 #else
 #define MEASURE_VALUE(n) too_wide = too_wide | (hdr.values.v##n & 0xffff);
 #endif
@@ -53,7 +54,7 @@
     action shorten() {
         hdr.short_values.setValid();
 #if ADDER == ADDER_INT32
-#define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[15:0];
+#define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[VALUE_BITS - 1:0];
 #else
 #define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[31:16];
 #endif

@@ -5,6 +5,8 @@
 
 #if ADDER == ADDER_FLOAT32_EXACT
 #include "exact_memory.p4"
+#elif defined(PACKED)
+#include "packed_memory.p4"
 #else
     /* One array per position of a value in the packet. */
 #define VALUE_REGISTER(n) register<bit<32>>(AGGREGATORS) value_##n;

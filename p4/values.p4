@@ -6,8 +6,10 @@
  *     #define CLEAR(n) hdr.values.v##n = 0;
  *     EACH_VALUE(CLEAR)
  *
+ * EACH_PAIR(M) repeats M(n, m) for each position n that is even and the one behind it; 4 values or more.
+ *
  * VALUES, a power of two from 1 to 2048, is chosen when the program is compiled, and so is VALUE_BITS:
- * 32, or 16 where values that fit travel in 16 bits (short_values.p4).
+ * 32, or 16 or 8 where values that fit travel in so many bits (short_values.p4).
  */
 #ifndef VALUES_P4
 #define VALUES_P4
@@ -25,17 +27,20 @@
 #define EACH_OF_8(M, h)    EACH_OF_4(M, h) M(h##4) M(h##5) M(h##6) M(h##7)
 #define EACH_OF_16(M, h)   EACH_OF_8(M, h) M(h##8) M(h##9) M(h##a) M(h##b) \
                            M(h##c) M(h##d) M(h##e) M(h##f)
-#define EACH_OF_32(M, h)   EACH_OF_16(M, h##0) EACH_OF_16(M, h##1)
-#define EACH_OF_64(M, h)   EACH_OF_32(M, h) EACH_OF_16(M, h##2) EACH_OF_16(M, h##3)
-#define EACH_OF_128(M, h)  EACH_OF_64(M, h) EACH_OF_16(M, h##4) EACH_OF_16(M, h##5) \
-                           EACH_OF_16(M, h##6) EACH_OF_16(M, h##7)
-#define EACH_OF_256(M, h)  EACH_OF_128(M, h) EACH_OF_16(M, h##8) EACH_OF_16(M, h##9) \
-                           EACH_OF_16(M, h##a) EACH_OF_16(M, h##b) EACH_OF_16(M, h##c) \
-                           EACH_OF_16(M, h##d) EACH_OF_16(M, h##e) EACH_OF_16(M, h##f)
-#define EACH_OF_512(M)     EACH_OF_256(M, 0) EACH_OF_256(M, 1)
-#define EACH_OF_1024(M)    EACH_OF_512(M) EACH_OF_256(M, 2) EACH_OF_256(M, 3)
-#define EACH_OF_2048(M)    EACH_OF_1024(M) EACH_OF_256(M, 4) EACH_OF_256(M, 5) \
-                           EACH_OF_256(M, 6) EACH_OF_256(M, 7)
+#define PAIRS_OF_4(M, h)   M(h##0, h##1) M(h##2, h##3)
+#define PAIRS_OF_8(M, h)   PAIRS_OF_4(M, h) M(h##4, h##5) M(h##6, h##7)
+#define PAIRS_OF_16(M, h)  PAIRS_OF_8(M, h) M(h##8, h##9) M(h##a, h##b) M(h##c, h##d) M(h##e, h##f)
+
+/* R is EACH_OF_16 or PAIRS_OF_16, which a row of 16 positions is given to. */
+#define ROWS_OF_32(R, M, h)   R(M, h##0) R(M, h##1)
+#define ROWS_OF_64(R, M, h)   ROWS_OF_32(R, M, h) R(M, h##2) R(M, h##3)
+#define ROWS_OF_128(R, M, h)  ROWS_OF_64(R, M, h) R(M, h##4) R(M, h##5) R(M, h##6) R(M, h##7)
+#define ROWS_OF_256(R, M, h)  ROWS_OF_128(R, M, h) R(M, h##8) R(M, h##9) R(M, h##a) R(M, h##b) \
+                              R(M, h##c) R(M, h##d) R(M, h##e) R(M, h##f)
+#define ROWS_OF_512(R, M)     ROWS_OF_256(R, M, 0) ROWS_OF_256(R, M, 1)
+#define ROWS_OF_1024(R, M)    ROWS_OF_512(R, M) ROWS_OF_256(R, M, 2) ROWS_OF_256(R, M, 3)
+#define ROWS_OF_2048(R, M)    ROWS_OF_1024(R, M) ROWS_OF_256(R, M, 4) ROWS_OF_256(R, M, 5) \
+                              ROWS_OF_256(R, M, 6) ROWS_OF_256(R, M, 7)
 
 #if VALUES == 1
 #define EACH_VALUE(M) M(00)
@@ -43,26 +48,33 @@
 #define EACH_VALUE(M) EACH_OF_2(M, 0)
 #elif VALUES == 4
 #define EACH_VALUE(M) EACH_OF_4(M, 0)
+#define EACH_PAIR(M) PAIRS_OF_4(M, 0)
 #elif VALUES == 8
 #define EACH_VALUE(M) EACH_OF_8(M, 0)
+#define EACH_PAIR(M) PAIRS_OF_8(M, 0)
 #elif VALUES == 16
-#define EACH_VALUE(M) EACH_OF_16(M, 0)
+#define EACH_ROW(R, M) R(M, 0)
 #elif VALUES == 32
-#define EACH_VALUE(M) EACH_OF_32(M, )
+#define EACH_ROW(R, M) ROWS_OF_32(R, M, )
 #elif VALUES == 64
-#define EACH_VALUE(M) EACH_OF_64(M, )
+#define EACH_ROW(R, M) ROWS_OF_64(R, M, )
 #elif VALUES == 128
-#define EACH_VALUE(M) EACH_OF_128(M, )
+#define EACH_ROW(R, M) ROWS_OF_128(R, M, )
 #elif VALUES == 256
-#define EACH_VALUE(M) EACH_OF_256(M, )
+#define EACH_ROW(R, M) ROWS_OF_256(R, M, )
 #elif VALUES == 512
-#define EACH_VALUE(M) EACH_OF_512(M)
+#define EACH_ROW(R, M) ROWS_OF_512(R, M)
 #elif VALUES == 1024
-#define EACH_VALUE(M) EACH_OF_1024(M)
+#define EACH_ROW(R, M) ROWS_OF_1024(R, M)
 #elif VALUES == 2048
-#define EACH_VALUE(M) EACH_OF_2048(M)
+#define EACH_ROW(R, M) ROWS_OF_2048(R, M)
 #else
 #error "VALUES must be a power of two from 1 to 2048"
+#endif
+
+#ifdef EACH_ROW
+#define EACH_VALUE(M) EACH_ROW(EACH_OF_16, M)
+#define EACH_PAIR(M)  EACH_ROW(PAIRS_OF_16, M)
 #endif
 
 #endif

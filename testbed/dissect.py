@@ -25,6 +25,7 @@ from scapy.fields import (
     IntField,
     MultipleTypeField,
     ShortField,
+    SignedByteField,
     SignedIntField,
     SignedShortField,
 )
@@ -85,7 +86,12 @@ class BitmapField(Field):
 
 def _is_short(packet: Packet) -> bool:
     """True if a packet's values have 16 bits."""
-    return bool(packet.flags & wire.SHORT)
+    return bool(packet.flags & wire.SHORT) and packet.short_bits == 16
+
+
+def _is_byte(packet: Packet) -> bool:
+    """True if they have 8."""
+    return bool(packet.flags & wire.SHORT) and packet.short_bits == 8
 
 
 def _values(each: Field) -> FieldListField:
@@ -98,6 +104,7 @@ class Ina(Packet):
 
     name = "INA"
     bitmap_width: ClassVar[int] = 32
+    short_bits: ClassVar[int] = 16  # of values in packets with the flag `short`, or 8
 
     fields_desc = [
         BitField("version", wire.VERSION, 4),
@@ -114,7 +121,10 @@ class Ina(Packet):
         ByteField("next_exponent", 0),
         BitmapField("bitmap", 0),
         MultipleTypeField(
-            [(_values(SignedShortField("value", 0)), _is_short)],
+            [
+                (_values(SignedShortField("value", 0)), _is_short),
+                (_values(SignedByteField("value", 0)), _is_byte),
+            ],
             _values(SignedIntField("value", 0)),
         ),
     ]

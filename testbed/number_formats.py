@@ -61,6 +61,7 @@ FORMATS = {
     for each in (
         NumberFormat("int32", INT32),
         NumberFormat("int16", INT32, bits=16),
+        NumberFormat("int8", INT32, bits=8),
         NumberFormat("float32", FLOAT32, ordered=True, adds="add_float32"),
         NumberFormat("float32_exact", FLOAT32_EXACT, adds="round_exact"),
         NumberFormat("bfloat16", BFLOAT16, bits=16, ordered=True, adds="add_bfloat16"),

@@ -169,6 +169,7 @@ def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:
 ROWS: dict[str, Callable[[], float]] = {
     "bits_int32": lambda: bits("int32"),
     "bits_int16": lambda: bits("int16"),
+    "bits_int8": lambda: bits("int8"),
     "bits_float32_exact": lambda: bits("float32_exact"),
     "exact_wrong": wrong_exact,
     "bits_float32_2": lambda: bits("float32", (2,)),

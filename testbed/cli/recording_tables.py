@@ -127,7 +127,7 @@ def _in_blocks(
     steps = quantise(given, scales)
     sums = steps.sum(axis=0, dtype=np.int64)
     unit = 1
-    if value_bits == 16:
+    if value_bits < 32:
         sums = block_float.rounded(sums.astype(np.int32), given.shape[0]).astype(np.int64)
         unit = 1 << rounded_bits(given.shape[0])
     found = np.asarray(sums * unit / scales, np.float32)

@@ -34,8 +34,8 @@ MARK_UNIT = 1 << 24  # of a probability in p4/egress.p4
 def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
     """The P4 program of the switches: file, definitions, include folders."""
     definitions = {"VALUES": platform.values, "BITMAP_WIDTH": platform.bitmap_bits}
-    if platform.value_bits == 16:
-        definitions["VALUE_BITS"] = 16
+    if platform.value_bits < 32:
+        definitions["VALUE_BITS"] = platform.value_bits
     if platform.numbers > FEWEST_JOBS:
         definitions["JOBS"] = job_places(platform.numbers)
     if platform.system.servers != "none":
@@ -49,6 +49,8 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
             definitions["ZEROS"] = 1
         if platform.sum.adder != INT32:
             definitions["ADDER"] = platform.sum.adder
+        if platform.packs_sums:
+            definitions["PACKED"] = 1
     definitions |= path_tables.definitions(platform)
     definitions |= platform.scheme.definitions(platform)
     return platform.program, definitions, (P4,)
@@ -89,7 +91,7 @@ def job_calls(platform: Platform, switch: str, job: JobSetup) -> list[tuple]:
     jobs may need the same entry."""
     calls: list[tuple] = []
     job.platform.scheme.job_tables(platform, switch, job, calls)
-    if platform.value_bits == 16 and job.platform.system.memory:
+    if platform.value_bits < 32 and job.platform.system.memory:
         workers = len(job.group.workers)
         bits = rounded_bits(workers)
         below_half, odd = ((1 << bits - 1) - 1, 1) if bits else (0, 0)

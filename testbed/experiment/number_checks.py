@@ -9,6 +9,7 @@ from testbed.experiment.rules import Rule
 from testbed.number_formats import DEFAULT, format_of
 
 MOST_KEPT = 1 << 30  # bytes of sums
+MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers whose sums of int8 are int16 (formats/int8.py)
 
 if TYPE_CHECKING:
     from p4fabric.base.topology import Topology
@@ -53,6 +54,30 @@ def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
     return next((job.name for job in jobs if job._trace and job.has_ranks), "")
 
 
+def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
+    """True if a register's word has two sums (p4/int8.p4). What programs add besides, their own
+    int32 and what they agree on, needs whole words."""
+    if format_of(system).bits != 8 or not entry.memory:
+        return False
+    return not any(job.is_program for job in jobs)
+
+
+def _too_many_for_words(
+    system: SystemOptions, entry: System, kinds: Sequence[Job], jobs: Sequence[Job] = ()
+) -> str:
+    """Name and workers of a job whose sums do not fit half a word."""
+    if not packs_sums(system, entry, jobs):
+        return ""
+    many = (job for job in (*jobs, *kinds) if job.workers > MOST_PACKED)
+    return next((f"job {job.name} has {job.workers} workers" for job in many), "")
+
+
+def _least_values(system: SystemOptions, values_per_packet: int) -> int:
+    """Values that fill a word of 32 bits, if a packet has fewer."""
+    least = 32 // format_of(system).bits
+    return least if values_per_packet < least else 0
+
+
 def warnings(value_bits: int) -> list[str]:
     """A warning about a key that the option `sum` has replaced."""
     if value_bits == 32:
@@ -93,6 +118,12 @@ RULES = (
         " bits that no packet has room for. Take switchml with one switch, or ps",
     ),
     Rule(
+        "system.sum",
+        _too_many_for_words,
+        "found {system.sum}, and {found}: a sum of theirs needs more than the 16 bits that it has"
+        f" in a switch, where two share a word. Take int16, or at most {MOST_PACKED} workers",
+    ),
+    Rule(
         "virtual.keep_sums",
         _too_large,
         f"found true, and the sums of all workers take {{found}} MiB; at most {MOST_KEPT >> 20} are"
@@ -124,13 +155,14 @@ RULES = (
     ),
     Rule(
         "system.sum",
-        lambda system, values_per_packet: format_of(system).bits == 16 and values_per_packet == 1,
-        "found {system.sum} with values_per_packet 1; allowed: 2 values or more",
+        lambda system, values_per_packet: _least_values(system, values_per_packet),
+        "found {system.sum} with values_per_packet {values_per_packet}; allowed: {found} values or"
+        " more",
     ),
     Rule(
         "system.sum",
         lambda system, entry: (
-            format_of(system).bits == 16 and not entry.memory and entry.servers == "none"
+            format_of(system).bits < 32 and not entry.memory and entry.servers == "none"
         ),
         "found {system.sum} with system {entry.name}, whose workers pass on sums of some workers,"
         " which need more bits. Take int32 or float32",
@@ -138,7 +170,7 @@ RULES = (
     Rule(
         "system.sum",
         lambda system, switch, limited: (
-            format_of(system).bits == 16 and switch == "bmv2" and limited
+            format_of(system).bits < 32 and switch == "bmv2" and limited
         ),
         "found {system.sum} with switch bmv2, whose queues take as long for a short packet as for a"
         " full one. Take int32 or float32, or use switch embedded, or bandwidth: unlimited",

@@ -440,10 +440,10 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     Rule(
         "jobs[*].numbers",
         lambda each, value_bits, system: (
-            16 in (value_bits, format_of(system).bits) and each.numbers == "fixed"
+            min(value_bits, format_of(system).bits) < 32 and each.numbers == "fixed"
         ),
-        "found fixed with value_bits 16 or sum: int16, where values have the exponents of their"
-        " blocks. Take exponents",
+        "found fixed with value_bits 16 or sum: int16 or int8, where values have the exponents of"
+        " their blocks. Take exponents",
     ),
     *PATH_RULES,
     *number_checks.RULES,

@@ -9,20 +9,22 @@ With the largest exponent over W workers, a worker sends
 and divides the sum of the integers by the scale. That is off by at most half a step per worker,
 `error_bound`. Exponents are signed bytes; a block whose values are all below 2^-128 has -128.
 
-With 16 bits, float gradients are int16 on the wire, and their sums are rounded to int16.
+With B = 16 or 8 bits, float gradients are int16 or int8 on the wire, and their sums are rounded to
+as many bits.
 
 A worker sends
 
-    steps = round(x * scale),   scale = 32767 / 2^e
+    steps = round(x * scale),   scale = (2^(B - 1) - 1) / 2^e
 
-which is an int16. Switches and servers add int32. The sum of W workers needs up to ceil(log2 W)
-bits more, so whoever has it first rounds these off (p4/short_values.p4, server_store.write_result):
+which has B bits. Switches and servers add integers of more bits. The sum of W workers needs up to
+ceil(log2 W) bits more, so whoever has it first rounds these off (p4/short_values.p4,
+server_store.write_result):
 
     result = round(sum / 2^bits),   bits = ceil(log2 W), a half to the even number
 
-which is an int16 again, and stands for result * 2^bits / scale. Each worker's rounding is off by
+which has B bits again, and stands for result * 2^bits / scale. Each worker's rounding is off by
 half a step at most, and that of the sum by half of 2^bits steps: `short_error_bound`. Had the
-workers sent so few bits instead that no sum leaves int16, each would be off by half of 2^bits
+workers sent so few bits instead that no sum leaves B bits, each would be off by half of 2^bits
 steps.
 """
 
@@ -77,9 +79,6 @@ def write_steps(row, base, values, scale):
         row[base + i] = swap(np.uint32(np.int32(np.rint(np.float64(values[i]) * scale))))
 
 
-LARGEST_SHORT = 2**15 - 1
-
-
 @njit(cache=True)
 def round_off(value, bits):
     """An integer over 2^bits, rounded."""
@@ -89,9 +88,15 @@ def round_off(value, bits):
 
 
 @njit(cache=True)
-def short_scale_of(exponent):
-    """Steps per unit of a block whose values are below 2^exponent."""
-    return LARGEST_SHORT * np.ldexp(1.0, -exponent)
+def largest_short(bits):
+    """Most steps of a value of so many bits."""
+    return (1 << (bits - 1)) - 1
+
+
+@njit(cache=True)
+def short_scale_of(exponent, bits):
+    """Steps of `bits` bits per unit of a block whose values are below 2^exponent."""
+    return largest_short(bits) * np.ldexp(1.0, -exponent)
 
 
 def rounded(sums: np.ndarray, workers: int) -> np.ndarray:
@@ -99,7 +104,7 @@ def rounded(sums: np.ndarray, workers: int) -> np.ndarray:
     return np.rint(sums / 2 ** rounded_bits(workers)).astype(np.int32)
 
 
-def short_error_bound(exponent: int, workers: int) -> float:
+def short_error_bound(exponent: int, workers: int, bits: int = 16) -> float:
     """Largest difference between a result over its scale and the sum of the floats."""
     steps = (workers + (1 << rounded_bits(workers))) / 2
-    return steps / short_scale_of(exponent)
+    return float(steps / short_scale_of(exponent, bits))

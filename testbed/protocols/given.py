@@ -26,7 +26,7 @@ WHOLE = 0  # int32 as they are
 SCALED = 1  # float32 in steps
 RARE = 2  # float32 in coarser steps, with marks of what is not finite
 FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
-ROUNDED = 4  # float32 in steps of 16 bits; the sum is rounded (block_float.py)
+ROUNDED = 4  # float32 in steps of 16 or 8 bits; the sum is rounded (block_float.py)
 
 
 class Given(NamedTuple):
@@ -43,7 +43,8 @@ class Given(NamedTuple):
     left: np.ndarray  # int64[C], results that are still to come, by counter
     bits: np.ndarray  # int64[1], of a counter of workers
     fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
-    rounded: np.ndarray  # int64[1]: how many bits sums of 16-bit steps are rounded by; -1: 32 bits
+    rounded: np.ndarray  # int64[2]: by how many bits sums of short steps are rounded, -1: steps
+    #                      have 32 bits; and bits of a step
     share: np.ndarray  # int64[T], values of the collective that belong to each rank; 0: to all
     share_at: np.ndarray  # int64[T], the block's first value among those of all ranks
     from_one: np.ndarray  # int64[T], 1: a rank gives its share to all; 0: it alone gets it
@@ -75,7 +76,7 @@ def new_given(
         left=np.zeros(counters, np.int64),
         bits=np.array([prelude.counter_bits(workers)], np.int64),
         fixed=np.array([fixed_scale, most_steps(workers)], np.float64),
-        rounded=np.array([rounded_bits(workers) if value_bits == 16 else -1]),
+        rounded=np.array([rounded_bits(workers) if value_bits < 32 else -1, value_bits], np.int64),
         share=np.zeros(blocks, np.int64),
         share_at=np.zeros(blocks, np.int64),
         from_one=np.zeros(blocks, np.int64),

@@ -153,7 +153,7 @@ class JobSpec(Part):
     omit_zeros: bool = False  # packets whose values are all 0 go without them
     sum: str = DEFAULT  # format in which values are added (testbed/number_formats.py)
     keep_sums: bool = False  # each worker keeps the sums that it receives (formats/kept_sums.py)
-    value_bits: int = 32  # 16: values that fit have 16 bits in a packet, and sums are rounded to it
+    value_bits: int = 32  # fewer: values that fit have so many in a packet, and sums are rounded
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and 1 if a rank gives them (given.Given)
     shares: tuple[tuple[int, int, int], ...] = ()

@@ -99,13 +99,18 @@ def write_values(worker, scoreboard, row, base, fragment):
 
 @njit(cache=True)
 def is_rounded(worker, scoreboard, fragment):
-    """True if a fragment's values have 16 bits, and their sum is to be rounded to as many."""
+    """True if a fragment's values are short, and their sum is to be rounded to as many bits."""
     if worker.given.source.size > 0:
         block, _ = _place(scoreboard, fragment)
         return worker.given.form[block] == given.ROUNDED
     if worker.config.short == wire.SHORT_FLOATS:
         return worker.config.adder == FLOAT32
-    return worker.config.short == wire.SHORT_INTEGERS and worker.recorded.shape[0] > 0
+    if worker.recorded.shape[0] > 0:
+        return worker.config.short > 0
+    if worker.config.short != wire.SHORT_BYTES:
+        return False
+    flag, _ = meant_for(worker, scoreboard, fragment)
+    return flag != wire.FROM_ONE
 
 
 @njit(cache=True)
@@ -153,6 +158,7 @@ def check_values(worker, scoreboard, row, base, fragment):
     config, state, status = worker.config, worker.state, worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
     factor_sum, factor_size = state.factor_sum, state.factor_size
+    rounded_bits = config.rounded_bits
     if worker.given.share.size > 0:
         flag, meant = meant_for(worker, scoreboard, fragment)
         if flag != 0 and (flag == wire.FOR_ONE) != (meant == config.number):
@@ -163,6 +169,7 @@ def check_values(worker, scoreboard, row, base, fragment):
         if flag == wire.FROM_ONE:
             factor_sum = worker_state.factor_of(config, scoreboard.state.iteration, meant)
             factor_size = abs(factor_sum)
+            rounded_bits = 0
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.take(worker.given, row, base, block, offset, count)
@@ -184,6 +191,8 @@ def check_values(worker, scoreboard, row, base, fragment):
     if worker.recorded.shape[0] > 0:
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
+    elif rounded_bits > 0:
+        wrong = values.wrong_rounded(row, base, count, key, factor_sum, config.shift, rounded_bits)
     elif config.adder == INT32:
         wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
     else:
@@ -209,6 +218,8 @@ def check_values(worker, scoreboard, row, base, fragment):
         status[0].expected = np.int64(worker.sums[i, start + wrong])
     elif config.adder != INT32:
         status[0].expected = by_number.expected_generated(config.numbers, key, wrong, factor_sum)
+    elif rounded_bits > 0:
+        status[0].expected = values.rounded(key, wrong, factor_sum, config.shift, rounded_bits)
     else:
         status[0].expected = np.int64(
             np.int32(values.position_hash(key, wrong, config.shift) * np.int32(factor_sum))

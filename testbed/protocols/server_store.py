@@ -63,7 +63,7 @@ CONFIG = record(
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
     "omit_zeros",  # 1: a result that is all zeros goes without its values
-    "short",  # of values that fit in 16 bits, wire.SHORT_INTEGERS or SHORT_FLOATS; 0: none go so
+    "short",  # kind of values that are sent in fewer bits if they fit (wire.short_of); 0: none
     "rounded_bits",  # by which sums are rounded that are to be
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
     "kept",  # complete rows that are held; 0: all

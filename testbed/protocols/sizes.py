@@ -73,7 +73,7 @@ def aggregator_places(aggregators: int) -> int:
 
 
 def rounded_bits(workers: int) -> int:
-    """Number of bits by which a sum of so many workers' 16-bit values is rounded
+    """Number of bits by which a sum of so many workers' values of 16 or 8 bits is rounded
     (block_float.py)."""
     return (workers - 1).bit_length()
 

@@ -427,11 +427,11 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state.values
         block = worker.recorded[i, start : start + scoreboard.state.values]
-        if config.short == 1:
-            block_float.write_steps(row, base, block, block_float.short_scale_of(exponent))
+        if config.short > 0:
+            scale = block_float.short_scale_of(exponent, wire.bits_of(config.short))
         else:
             scale = block_float.scale_of(exponent, config.workers)
-            block_float.write_steps(row, base, block, scale)
+        block_float.write_steps(row, base, block, scale)
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     if announced >= 0:

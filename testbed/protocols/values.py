@@ -6,8 +6,10 @@ The expected sum of a position is then h times the sum of the c, at the same cos
 workers. A missing, duplicated or swapped worker changes the sum, since the c differ.
 
 Invariant: abs(h) <= 2^31 / (15 W) for W workers, so that no sum leaves int32; `hash_shift` ensures
-it. Where packets have 16-bit values, it is 2^15 / (15 W). A test that needs overflow passes a
-smaller shift.
+it. Where packets have 16-bit values, it is 2^15 / (15 W). 8 bits have no room for both factors and
+the sum of many workers: there it is 2^7 / 15, so that each worker's value fits, and the sum is
+rounded (block_float.py). A missing worker then changes most values of a packet, not all. A test
+that needs overflow passes a smaller shift.
 
 Recorded gradients (a trace with float32 values): the workers' quantised int32 values and their sums
 lie in arrays, and the check compares with those.
@@ -19,6 +21,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
+from testbed.protocols.block_float import round_off
 from testbed.protocols.wire import swap
 
 LARGEST_FACTOR = 15
@@ -26,11 +29,11 @@ LARGEST_FACTOR = 15
 
 def hash_shift(workers: int, bits: int = 32) -> int:
     """Right shift of a 32-bit hash that keeps sums over `workers` workers inside int32, or int16
-    with `bits` 16."""
+    with `bits` 16; or the values of each worker inside int8 with `bits` 8."""
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
-    shift = 1
-    while ((1 << 31) >> shift) * LARGEST_FACTOR * workers >= 1 << (bits - 1):
+    shift, added = 1, 1 if bits == 8 else workers
+    while ((1 << 31) >> shift) * LARGEST_FACTOR * added >= 1 << (bits - 1):
         shift += 1
     return shift
 
@@ -78,6 +81,21 @@ def wrong_generated(row, base, count, key, multiplier, shift):
         return -1
     for i in range(count):
         if row[base + i] != swap(np.uint32(np.int32(position_hash(key, i, shift) * m))):
+            return i
+    return -1
+
+
+@njit(cache=True)
+def rounded(key, position, multiplier, shift, bits):
+    """h of one position times `multiplier`, rounded by so many bits, int64."""
+    return round_off(np.int64(position_hash(key, position, shift)) * multiplier, bits)
+
+
+@njit(cache=True)
+def wrong_rounded(row, base, count, key, multiplier, shift, bits):
+    """Position of the first value that is not `rounded`, or -1."""
+    for i in range(count):
+        if np.int64(np.int32(swap(row[base + i]))) != rounded(key, i, multiplier, shift, bits):
             return i
     return -1
 

@@ -49,9 +49,10 @@ AGAIN = 0x1000  # of a request: the worker is to send its part, or the result, i
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
 FOR_SOME = FOR_ONE | FROM_ONE
 
-# Values of 16 bits, `short` in machines
+# Values of fewer than 32 bits, `short` in machines
 SHORT_INTEGERS = 1  # int16
 SHORT_FLOATS = 2  # bfloat16, the upper halves of float32
+SHORT_BYTES = 3  # int8
 
 SERVER = 0x4000  # in place of a worker's number
 
@@ -61,7 +62,15 @@ def short_of(bits: int, numbers: int) -> int:
     0: there are none."""
     if bits == 32:
         return 0
+    if bits == 8:
+        return SHORT_BYTES
     return SHORT_FLOATS if numbers == HALVES else SHORT_INTEGERS
+
+
+@njit(cache=True)
+def bits_of(short):
+    """Bits of a short value of this kind."""
+    return 8 if short == SHORT_BYTES else 16
 
 
 @njit(cache=True)
@@ -200,8 +209,9 @@ def omit_values(row, base):
 @njit(cache=True)
 def compact(row, base, values, omit_zeros, short):
     """Let a gradient or result that has been written, `values` values from word `base` on, be as
-    short as it can: with `omit_zeros` without values if all are 0, with `short` with values of 16
-    bits, of this kind, if they fit. Returns the bytes of the payload."""
+    short as it can: with `omit_zeros` without values if all are 0, with `short` with short values,
+    of this kind, if they fit. Returns the bytes of the payload."""
+    bits = bits_of(short)
     place = row[base : base + values]
     some_bit = np.uint32(0)
     too_wide = np.int64(0)
@@ -210,17 +220,20 @@ def compact(row, base, values, omit_zeros, short):
         if short == SHORT_FLOATS:
             too_wide |= np.int64(swap(place[i]) & np.uint32(0xFFFF))
         else:
-            too_wide |= (np.int64(np.int32(swap(place[i]))) + 0x8000) >> 16
+            too_wide |= (np.int64(np.int32(swap(place[i]))) + (1 << (bits - 1))) >> bits
     if omit_zeros == 1 and some_bit == 0:
         return omit_values(row, base)
     if short == 0 or too_wide != 0 or flags(row) & FLOAT:
         return 4 * (base + values)
     down = 16 if short == SHORT_FLOATS else 0
-    for i in range(values // 2):
-        first, second = word(row, base + 2 * i) >> down, word(row, base + 2 * i + 1) >> down
-        set_word(row, base + i, (first & 0xFFFF) << 16 | second & 0xFFFF)
+    per_word, mask = 32 // bits, (1 << bits) - 1
+    for i in range(values // per_word):
+        packed = np.int64(0)
+        for j in range(per_word):
+            packed = packed << bits | word(row, base + per_word * i + j) >> down & mask
+        set_word(row, base + i, packed)
     set_word(row, 0, word(row, 0) | SHORT)
-    return 4 * base + 2 * values
+    return 4 * base + bits // 8 * values
 
 
 @njit(cache=True)
@@ -232,15 +245,16 @@ def expand(row, length, base, values, short):
         row[base : base + values] = np.uint32(0)
         set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
         return 4 * (base + values)
-    if length != 4 * base + 2 * values or flags(row) & SHORT == 0:
+    bits = bits_of(short)
+    if length != 4 * base + bits // 8 * values or flags(row) & SHORT == 0:
         return length
-    for i in range(values // 2 - 1, -1, -1):
-        pair = word(row, base + i)
-        if short == SHORT_FLOATS:
-            set_word(row, base + 2 * i, pair & 0xFFFF0000)
-            set_word(row, base + 2 * i + 1, pair << 16)
-            continue
-        set_word(row, base + 2 * i, ((pair >> 16) ^ 0x8000) - 0x8000)
-        set_word(row, base + 2 * i + 1, ((pair & 0xFFFF) ^ 0x8000) - 0x8000)
+    per_word, mask, sign = 32 // bits, (1 << bits) - 1, 1 << (bits - 1)
+    for i in range(values // per_word - 1, -1, -1):
+        packed = word(row, base + i)
+        for j in range(per_word - 1, -1, -1):
+            part = packed & mask
+            packed >>= bits
+            wide = part << 16 if short == SHORT_FLOATS else (part ^ sign) - sign
+            set_word(row, base + per_word * i + j, wide)
     set_word(row, 0, word(row, 0) & ~SHORT)
     return 4 * (base + values)

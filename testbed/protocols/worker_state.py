@@ -48,7 +48,8 @@ CONFIG = record(
     "min_patience_ns",
     "sets",  # of each slot, with SwitchML
     "omit_zeros",  # 1: what is all zeros goes without its values
-    "short",  # of values that fit in 16 bits, wire.SHORT_INTEGERS or SHORT_FLOATS; 0: none go so
+    "short",  # kind of values that are sent in fewer bits if they fit (wire.short_of); 0: none
+    "rounded_bits",  # by which sums of generated values are rounded
     "program",  # 1: a program gives the values
     "adder",  # of the format of sums, and
     "numbers",  # that workers send (testbed/number_formats.py)
@@ -103,6 +104,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
         "short": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
+        "rounded_bits": sizes.rounded_bits(job.workers) if job.value_bits == 8 else 0,
         "program": int(job.program),
         "adder": FORMATS[job.sum].adder,
         "numbers": FORMATS[job.sum].numbers,

@@ -45,7 +45,8 @@ class Program:
 # the file that has the actions, functions or the table, and these.
 _FORMATS = {
     "ZEROS": ("zeros: header_only", "zeros.p4", ("add_zeros", "omit_zeros")),
-    "VALUE_BITS": ("value_bits: 16", "short_values.p4", ("widen", "round_off", "shorten")),
+    "VALUE_BITS": ("values of fewer bits", "short_values.p4", ("widen", "round_off", "shorten")),
+    "PACKED": ("sum: int8", "int8.p4", ("pack_int8", "first_int8")),
     "DELIVERY": ("results_from: switch", "delivery.p4", ("delivery",)),
 }
 

@@ -173,7 +173,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
     platform, trace, described = job.platform, job.trace, job.job
     gradients = None
     if trace.gradients is not None:
-        in_blocks = recording or platform.value_bits == 16
+        in_blocks = recording or platform.value_bits < 32
         gradients = RecordedGradients(
             str(trace.path),
             described.scale,

@@ -69,7 +69,7 @@ class Platform:
     options: SystemOptions  # of the system
     program: Path  # the P4 program
     values: int  # of a packet
-    value_bits: int  # of each, 32 or 16
+    value_bits: int  # of each, 32, 16 or 8
     bitmap_bits: int  # of a packet's bitmap of workers
     aggregators: int  # of each switch; 0 for a system without switch memory
     memory_parts: int  # into which a system divides the memory that gives each job its own
@@ -87,6 +87,7 @@ class Platform:
     paths: Paths | None  # the choice among equal paths, with its seed; None: the first
     transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
+    packs_sums: bool = False  # two sums of 16 bits in a word of a switch's registers (int8.p4)
     lossless: Lossless | None = None  # None: full queues drop packets
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager
@@ -101,7 +102,7 @@ class Platform:
 
     def of_algorithm(self, name: str) -> Platform:
         """The same network with an algorithm of hosts as its system; "": as it is. Hosts pass on
-        sums of some workers, which have no room in 16 bits."""
+        sums of some workers, which have no room in 16 bits or 8."""
         if not name:
             return self
         system = SYSTEMS[name]

@@ -124,13 +124,15 @@ def fragment_in(frame: bytes) -> tuple[int, int, int]:
     return job, fragment, index
 
 
-def value_in(frame: bytes, packet: Packet, bitmap_bits: int, offset: int) -> int | None:
+def value_in(
+    frame: bytes, packet: Packet, bitmap_bits: int, offset: int, value_bits: int = 16
+) -> int | None:
     """The value at an offset of a packet's values; None if it has none there. 0 where all are 0 and
-    left out."""
+    left out. `value_bits`: of a run, which short packets have."""
     if packet.bare:
         return 0
     short = bool(packet.flags & wire.SHORT)
-    size = 2 if short else 4
+    size = value_bits // 8 if short else 4
     start = FRAME_OVERHEAD + _HEADER.size + bitmap_bits // 8 + size * offset
     if len(frame) < start + size:
         return None

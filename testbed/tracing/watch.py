@@ -17,8 +17,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from p4engine.switch.pass_watch import FIRST_MARK, Left, PassWatch
 
+from testbed.protocols.formats import int8
 from testbed.setup import Setup
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
@@ -158,7 +160,7 @@ class Watch:
 
     def _over(self, name: str, switch: Any) -> PassWatch:
         platform, wanted, offset = self._setup().platform, self._wanted, self._offset
-        bits = platform.bitmap_bits
+        bits, wide = platform.bitmap_bits, platform.value_bits
         reader = _Reader(self._setup, name, switch) if platform.system.memory else None
 
         def before(port: int, frame: bytes, now_ns: int) -> Any:
@@ -172,7 +174,7 @@ class Watch:
                 return None
             found = reader.slot(packet) if reader else None
             counted = reader.events(packet.job) if reader else []
-            came = None if offset is None else value_in(frame, packet, bits, offset)
+            came = None if offset is None else value_in(frame, packet, bits, offset, wide)
             return now_ns, port, packet, found, counted, came
 
         def after(found: Any, left: Left) -> None:
@@ -189,7 +191,7 @@ class Watch:
             seen = now_ns, name, port, packet, event, slot, there, leaves
             row = Handled(*seen, left.group > 0, watch.came, watch.mark)
             if offset is not None:
-                went = None if leaves is None else value_in(left.frame, leaves, bits, offset)
+                went = None if leaves is None else value_in(left.frame, leaves, bits, offset, wide)
                 kept = reader.value(there, offset) if reader and there else None
                 row.values = Values(came, kept, went)
             self.handled.append(row)
@@ -222,7 +224,7 @@ class _Reader:
         self._name = name
         self._setup = setup
         self._places = platform.aggregators
-        self._values = platform.values
+        self._values, self._packs = platform.values, platform.packs_sums
         self._jobs = platform.numbers
         self._events: Callable[..., Any] = switch.register_words
 
@@ -256,7 +258,10 @@ class _Reader:
         if self._kept.sets:
             return None
         digits = 2 if self._values <= 256 else 3
-        raw: int = self._switch.register_read(f"value_{offset:0{digits}x}", slot.place, 1)[0]
+        place = offset & ~1 if self._packs else offset
+        raw: int = self._switch.register_read(f"value_{place:0{digits}x}", slot.place, 1)[0]
+        if self._packs:
+            return int(int8.taken_apart(np.array([raw], np.uint32))[offset & 1][0])
         return int32(raw)
 
     def _of_set(self, packet: Packet) -> Slot | None:

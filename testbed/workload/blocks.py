@@ -41,8 +41,8 @@ def of_worker(spec: HostSpec) -> Blocks | None:
     except ValueError as error:
         raise UserError(f"{source.trace}: {error}") from None
     largest = exponents.max(axis=0)[np.newaxis].astype(np.int64)
-    if spec.job.value_bits == 16:
-        scales = block_float.LARGEST_SHORT * np.ldexp(1.0, -largest)
+    if spec.job.value_bits < 32:
+        scales = block_float.largest_short(spec.job.value_bits) * np.ldexp(1.0, -largest)
         steps = quantise(blocks, scales[..., np.newaxis])
         sums = block_float.rounded(steps.sum(axis=0, dtype=np.int32), workers)
     else:

@@ -316,7 +316,7 @@ def _describe_block(feed, call, block):
         g.scale[block] = prelude.steps(state.workers, exponent, is_rare)
         if g.rounded[0] >= 0 and not is_rare:
             g.form[block] = given.ROUNDED
-            g.scale[block] = block_float.short_scale_of(exponent)
+            g.scale[block] = block_float.short_scale_of(exponent, g.rounded[1])
 
 
 @njit(cache=True)

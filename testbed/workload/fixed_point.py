@@ -61,6 +61,6 @@ def of_worker(spec: HostSpec) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloa
 
 def or_gradients(spec: HostSpec) -> tuple[Any, Any]:
     """Recorded gradients where a server adds up floats, and these; None where there are none."""
-    if spec.job.value_bits == 16:
+    if spec.job.value_bits < 32:
         return integers.of_worker(spec), None
     return of_worker(spec) or (None, None)

@@ -35,12 +35,12 @@ def quantisation_scale(largest: float, workers: int) -> float:
 def block_scales(gradients: np.ndarray, block: int, value_bits: int = 32) -> np.ndarray:
     """Steps per unit of each value, float64[n], for what W ranks of a program give to a collective,
     finite float32[W, n]: each block of `block` values has the exponent of its largest value.
-    `value_bits`: of a step in a packet, 32 or 16."""
+    `value_bits`: of a step in a packet, 32, 16 or 8."""
     workers, count = gradients.shape
     levels = np.max([prelude.levels_of(each, block)[0] for each in gradients], axis=0)
     exponents = [prelude.exponent_of(int(level)) for level in levels]
-    if value_bits == 16:
-        scales = [block_float.short_scale_of(each) for each in exponents]
+    if value_bits < 32:
+        scales = [block_float.short_scale_of(each, value_bits) for each in exponents]
     else:
         scales = [prelude.steps(workers, each, False) for each in exponents]
     return np.repeat(scales, block)[:count]
@@ -77,7 +77,7 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
                 sums[i, start : start + layer.values] += part
                 if worker == spec.number:
                     own[i, start : start + layer.values] = part
-    if spec.job.value_bits == 16:
+    if spec.job.value_bits < 32:
         sums = block_float.rounded(sums, spec.job.workers)
     return own, sums
 

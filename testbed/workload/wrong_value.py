@@ -251,7 +251,8 @@ def _parts(
         return {own: int(row[place])} if place < len(row) else {}
     if spec.job.program or spec.program is not None or recorded is None:
         return {}
-    if FORMATS[spec.job.sum].is_float:  # sums of some of them have no one value
+    # Of floats, sums of some of them have no one value; of bytes, sums are rounded.
+    if FORMATS[spec.job.sum].is_float or spec.job.value_bits == 8:
         return {}
     job = spec.job
     bits = job.value_bits

@@ -55,10 +55,10 @@ class Packet:
         named = self.row[wire.HEADER_WORDS : wire.HEADER_WORDS + self.words]
         return int.from_bytes(named.tobytes(), "big")
 
-    def expand(self) -> None:
+    def expand(self, short: int = wire.SHORT_INTEGERS) -> None:
         """Let its values have 32 bits, as for those who take it."""
         base = wire.HEADER_WORDS + self.words
-        self.length = int(wire.expand(self.row, self.length, base, VALUES, wire.SHORT_INTEGERS))
+        self.length = int(wire.expand(self.row, self.length, base, VALUES, short))
 
     @property
     def values(self) -> list[int]:

@@ -13,7 +13,7 @@ from tests.support.switches import OneSwitch, Sent, start_switches
 TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 6}
-system: {name: switchml, sets: %(sets)d, zeros: %(zeros)s}
+system: {name: switchml, sets: %(sets)d, zeros: %(zeros)s, sum: %(sum)s}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 4
 jobs:
@@ -36,9 +36,11 @@ SECOND_SET = 1 << 31
 class SlotSwitch(OneSwitch):
     """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
 
-    def __init__(self, sets: int = 2, zeros: str = "sent", keys: str = "") -> None:
+    def __init__(
+        self, sets: int = 2, zeros: str = "sent", keys: str = "", sum: str = "int32"
+    ) -> None:
         self.sets = sets
-        parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros}
+        parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros, "sum": sum}
         self.setup = setup_of(TWO_JOBS % parts + keys)
         self.switch = start_switches(self.setup)["s1"]
         self.now = 1_000_000

@@ -94,7 +94,8 @@ class Job:
         self.positions = pool and options.positions is not None
         self.flows = spec.program is not None and spec.program.partners is not None
         self.recorded = job.gradients is not None
-        self.omit, self.short = job.omit_zeros, job.value_bits == 16
+        self.omit, self.short = job.omit_zeros, job.value_bits < 32
+        self.bits = job.value_bits if self.short else 16
         self.floats = FORMATS[job.sum].is_float
         self.window, self.sets = 1, 1
         self.place, self.trees = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -464,23 +465,24 @@ def _values(
     """Whether packets have values, how long these are, and who needs them."""
     job, count = c.job, c.network.values
     carries, short = np.isin(c.kind, WITH_VALUES), c.flags & wire.SHORT != 0
-    right = length == np.where(carries, base + np.where(short, 2, 4) * count, base)
+    right = length == np.where(carries, base + np.where(short, job.bits // 8, 4) * count, base)
     transfer = (c.kind == wire.CONTROL) & (c.extra > 0)
     good = right | transfer & (length <= base + 4 * count)
     good &= (carries | ~short) & (job.omit | (c.kind <= wire.COLLIDED))
     yield from _where("any", "length", good, numbers)
-    for wide, size in ((True, 4), (False, 2)):
+    for wide, size in ((True, 4), (False, job.bits // 8)):
         places = np.flatnonzero(good & carries & (short != wide) & (job.omit | job.short))
         raw = b"".join([frames[number][base:] for number in numbers[places]])
         found = np.frombuffer(raw, f">i{size}").reshape(places.size, count)
         some = found.any(axis=1) | (not job.omit)
         yield from _where("any", "values (all are 0)", some, numbers[places])
+        half = 1 << job.bits - 1
         narrow = (
-            found.astype(int) & 0xFFFF == 0 if job.floats else (found >= -0x8000) & (found < 0x8000)
+            found.astype(int) & 0xFFFF == 0 if job.floats else (found >= -half) & (found < half)
         )
         fits = narrow.all(axis=1) & some & wide & job.short
         fits &= c.flags[places] & wire.FLOAT == 0
-        yield from _where("any", "values (16 bits are enough)", ~fits, numbers[places])
+        yield from _where("any", "values (fewer bits are enough)", ~fits, numbers[places])
     named = c.exponents == np.where(c.kind == wire.GRADIENT, c.sender, c.target)
     from_one = c.flags & wire.FROM_ONE != 0
     unneeded = np.where(from_one, named, ~named) & (c.kind == wire.RESULT) & (c.target >= 0)

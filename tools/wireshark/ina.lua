@@ -27,7 +27,7 @@ local FLAGS = {
   { "reminded", 0x0020, "A partial that a reminder has pulled" },
   { "over_rate", 0x0040, "Found the switch's aggregation capacity used up" },
   { "float", 0x0080, "The values are float32" },
-  { "short", 0x0100, "The values are int16" },
+  { "short", 0x0100, "The values have fewer than 32 bits" },
   { "round", 0x0200, "The sum of all workers is to be rounded to int16" },
   { "for_one", 0x0400, "One worker, in the exponents' fields, needs the result's values" },
   { "from_one", 0x0800, "One worker, in the exponents' fields, gives the values" },
@@ -39,6 +39,9 @@ local ina = Proto("ina", "In-Network Aggregation")
 ina.prefs.bitmap = Pref.enum("Bitmap width", 32, "Bits of the bitmap in this capture", {
   { 1, "32 bits", 32 }, { 2, "64 bits", 64 }, { 3, "96 bits", 96 }, { 4, "128 bits", 128 },
   { 5, "160 bits", 160 }, { 6, "192 bits", 192 }, { 7, "224 bits", 224 }, { 8, "256 bits", 256 },
+}, false)
+ina.prefs.short = Pref.enum("Bits of short values", 16, "Bits of a value with the flag short", {
+  { 1, "16 bits", 16 }, { 2, "8 bits", 8 },
 }, false)
 
 local f = {
@@ -144,7 +147,7 @@ function ina.dissector(buffer, pinfo, tree)
   local first = HEADER + bitmap
   if WITH_VALUES[kind] and length > first then
     local rest = buffer(first)
-    local bytes = math.floor(flags / SHORT) % 2 == 1 and 2 or 4
+    local bytes = math.floor(flags / SHORT) % 2 == 1 and ina.prefs.short / 8 or 4
     local count = math.floor(rest:len() / bytes)
     local list = top:add(f.values, rest, count)
     list:set_text("Values: " .. count)

@@ -158,7 +158,9 @@ def texts(
     model = str(TINY)
     if recording is not None and draw(st.booleans()):
         model = f"{recording}, scale: 0.3, compute_scale: 0"
-    bits = 32 if KNOWN[system].algorithm else draw(st.sampled_from((32, 16)))
+    bits = 32 if KNOWN[system].algorithm else draw(st.sampled_from((32, 16, 8)))
+    if bits == 8:
+        options["sum"], bits = "int8", 32
     aggregators = draw(st.sampled_from(AGGREGATORS))
     return text_of(system, network, aggregators, model, bits, **options)
 

@@ -177,13 +177,14 @@ def test_sums_are_the_additions_in_the_order_of_arrival(system, number_format):
 
 
 LOSSY = [("esa", "bfloat16_in_float32"), ("switchml", "float32_exact"), ("ps", "float32_exact")]
-LOSSY += [("ps", "int16"), ("switchml", "float32")]
+LOSSY += [("esa", "int8"), ("ps", "int16"), ("switchml", "float32")]
 LOSSY += [("ring", "float32"), ("switchml", "bfloat16_in_float32"), ("ps", "bfloat16_in_float32")]
 LOSSY += [(system, "float32") for system in (*SYSTEMS, *OF_HOSTS[1:])]
 LOSSY += [(system, "bfloat16") for system in SYSTEMS]
+LOSSY += [(system, "int8") for system in SYSTEMS if system != "esa"]
 
 
-@pytest.mark.parametrize("system, number_format", first_of(LOSSY, 4))
+@pytest.mark.parametrize("system, number_format", first_of(LOSSY, 5))
 def test_every_sum_is_within_its_bound_whatever_is_lost(system, number_format):
     faults = lossy(1, loss=0.03, duplicate=0.03, reorder=0.05)
     run_exact(TEXT, faults, **parts(system, number_format, ", zeros: header_only"))

@@ -1,10 +1,14 @@
-"""Packets with 16-bit values, one at a time, against the compiled P4 programs (docs/wire.md)."""
+"""Packets with values of 16 or 8 bits, one at a time, against the P4 programs (docs/wire.md)."""
 
 from __future__ import annotations
 
+from itertools import permutations
+
+import numpy as np
 import pytest
 
-from testbed.protocols import wire
+from testbed.dissect import Ina
+from testbed.protocols import block_float, wire
 from tests.support import switches
 from tests.support.switches import OneSwitch, Sent
 from tests.support.switchml import SlotSwitch
@@ -21,7 +25,7 @@ def only(sent: list[Sent]) -> Sent:
     """The packet, whose lengths and checksum are right, and whose values have as many bits as it
     says."""
     found = switches.only(sent)
-    width = 2 if found.flags & wire.SHORT else 4
+    width = Ina.short_bits // 8 if found.flags & wire.SHORT else 4
     assert len(found.packet) == HEADER_BYTES + width * len(found.values)
     return found
 
@@ -100,3 +104,42 @@ def test_what_leaves_unshortened_does_not_say_that_it_is_short():
     """Floats are never shortened, so a packet that claims to be both leaves with wide values."""
     sent = only(pool("atp").gradient(0, 0, values=[1, 2, 3, 4], flags=wire.SHORT | wire.FLOAT))
     assert (sent.flags, sent.values) == (wire.FLOAT, [1, 2, 3, 4])
+
+
+@pytest.fixture
+def eight_bits(monkeypatch):
+    monkeypatch.setattr(Ina, "short_bits", 8)
+
+
+def int8s(system: str) -> OneSwitch:
+    if system == "switchml":
+        return SlotSwitch(sum="int8")
+    return OneSwitch(32, system, "off", sum="int8")
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml"])
+def test_sums_of_int8_that_share_a_word_are_exact_in_any_order(eight_bits, system):
+    draw = np.random.default_rng(1)
+    switch = int8s(system)
+    for number, order in enumerate([*permutations(range(3))] * 4):
+        edges = draw.choice((-127, 127, 0, 1, -1, 64), (3, 4))
+        given = np.where(draw.random((3, 4)) < 0.5, draw.integers(-127, 128, (3, 4)), edges)
+        for worker in order:
+            values = given[worker].tolist()
+            if system == "switchml":
+                sent = switch.chunk(0, worker, number, values=values, **SHORT)
+            else:
+                sent = switch.gradient(0, worker, number, number, values, **SHORT)
+        expected = block_float.rounded(given.sum(axis=0, dtype=np.int32), 3).tolist()
+        assert {tuple(each.values) for each in sent} == {tuple(expected)}
+
+
+def test_an_evicted_sum_of_int8_leaves_whole_and_the_new_one_comes_in_whole(eight_bits):
+    switch = int8s("esa")
+    for worker in range(2):
+        switch.gradient(0, worker, priority=10, values=[-127, 127, 3, -127], **SHORT)
+    evicted = only(switch.gradient(1, 2, priority=20, values=[7, -7, -1, 0], **SHORT))
+    assert (evicted.port, evicted.job, evicted.values) == (4, 0, [-254, 254, 6, -254])
+    assert evicted.flags == wire.PARTIAL | wire.ROUND
+    pulled = only(switch.from_server(1, wire.REMINDER, node=1))
+    assert pulled.values == [7, -7, -1, 0] and pulled.flags & wire.SHORT

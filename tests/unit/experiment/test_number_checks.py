@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed import dataplane
+from testbed.protocols.formats import int8
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from testbed.systems import SYSTEMS
@@ -22,21 +23,27 @@ system: {name: %(system)s, sum: %(sum)s}
 values_per_packet: %(values)d
 value_bits: %(bits)d
 jobs:
-  - {%(job)s, workers: 3}
+  - {%(job)s, workers: %(workers)d}
 """
 REPLAY = "model: alexnet, iterations: 1, scale: 0.001"
 
 
-def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64) -> str:
+def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3) -> str:
     parts = {"system": system, "sum": sum, "bits": bits, "job": job, "values": values}
-    return TEXT % {**parts, "memory": memory_line(system, 8)}
+    return TEXT % {**parts, "workers": workers, "memory": memory_line(system, 8)}
 
 
 @pytest.mark.parametrize(
     "parts, expected",
     [
-        ({"sum": "float31"}, "sum: found 'float31'; allowed: int32, int16, float32"),
-        ({"sum": "int16", "values": 1}, "sum: found int16 with values_per_packet 1"),
+        ({"sum": "float31"}, "sum: found 'float31'; allowed: int32, int16, int8, float32"),
+        ({"sum": "int16", "values": 1}, "found int16 with values_per_packet 1; allowed: 2 values"),
+        ({"sum": "int8", "values": 2}, "found int8 with values_per_packet 2; allowed: 4 values"),
+        ({"sum": "int8", "system": "ring"}, "sum: found int8 with system ring, whose workers"),
+        (
+            {"sum": "int8", "workers": 259},
+            "found int8, and job alexnet-0 has 259 workers: a sum of",
+        ),
         ({"sum": "float32_exact", "system": "atp"}, "with system atp; switches pass on sums of"),
         ({"sum": "float32_exact", "system": "tree"}, "workers of a job that gets no tree pass on"),
         ({"sum": "float32_exact", "system": "ring"}, "with system ring; workers pass on sums of"),
@@ -95,6 +102,14 @@ def test_the_old_key_is_the_format_int16_with_a_warning():
     made = [[replace(host.job, sum="") for host in host_specs(setup)] for setup in both]
     assert made[0] == made[1]
     assert dataplane.program(both[0].platform) == dataplane.program(both[1].platform)
+
+
+def test_two_sums_share_a_word_unless_a_program_needs_it():
+    assert "PACKED" in dataplane.program(set_up(experiment(text(sum="int8"))).platform)[1]
+    command = text(sum="int8", job="name: x, command: 'true'")
+    assert "PACKED" not in dataplane.program(set_up(experiment(command)).platform)[1]
+    most = text(sum="int8", workers=258, system="esa").replace("hosts: 5", "hosts: 259")
+    assert experiment(most).jobs[0].workers == 258 == int8.MOST_WORKERS
 
 
 def test_an_algorithm_of_hosts_beside_the_system_adds_in_the_same_format():

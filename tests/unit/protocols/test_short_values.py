@@ -1,4 +1,4 @@
-"""16-bit block floating point against sums in double precision."""
+"""Block floating point of 16 and 8 bits against sums in double precision."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from testbed.protocols.block_float import exponents
 from testbed.protocols.sizes import rounded_bits
 
 
+@pytest.mark.parametrize("bits", [16, 8])
 @pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 8, 9, 100, 1024])
-def test_every_sum_is_within_the_bound_and_has_16_bits(workers):
+def test_every_sum_is_within_the_bound_and_has_as_many_bits(workers, bits):
     random = np.random.default_rng(workers)
     for size in (1e-30, 1e-4, 1.0, 3e30):
         given = (random.standard_cauchy((workers, 256)) * size).astype(np.float32)
         given[:, :8] = np.abs(given).max()  # all at the edge, in the same direction
         given[:, 8:16] = -np.abs(given).max()
         exponent = int(exponents(given).max())
-        scale = block_float.short_scale_of(exponent)
+        scale = block_float.short_scale_of(exponent, bits)
         steps = np.rint(given.astype(np.float64) * scale).astype(np.int32)
-        assert np.abs(steps).max() <= block_float.LARGEST_SHORT
+        assert np.abs(steps).max() <= block_float.largest_short(bits)
         result = block_float.rounded(steps.sum(axis=0, dtype=np.int32), workers)
-        assert result.dtype == np.int32 and np.abs(result).max() < 2**15
+        assert result.dtype == np.int32 and np.abs(result).max() < 2 ** (bits - 1)
         found = result.astype(np.float64) * 2 ** rounded_bits(workers) / scale
         exact = given.astype(np.float64).sum(axis=0)
-        bound = block_float.short_error_bound(exponent, workers)
+        bound = block_float.short_error_bound(exponent, workers, bits)
         assert (np.abs(found - exact) <= bound * (1 + 1e-9)).all()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.number_formats import INTEGERS
 from testbed.protocols import (
     block_float,
     given,
@@ -311,14 +312,15 @@ def test_an_announcement_with_values_is_wrong(place):
     assert status.iteration == 3
 
 
-def test_recorded_values_of_16_bits_are_rounded():
-    worker = new(keys="value_bits: 16", **TRACE)
+@pytest.mark.parametrize("bits", [16, 8])
+def test_recorded_values_of_fewer_bits_are_rounded(bits):
+    worker = new(**TRACE, sum=f"int{bits}")
     worker.step(0)
     first = int(worker.protocol.stream.announced[0])
     (sent,) = worker.step(1, announcement(worker, 0, 1))
     assert sent.flags == wire.SHORT | wire.ROUND
-    sent.expand()
-    scale = block_float.short_scale_of(1)
+    sent.expand(wire.short_of(bits, INTEGERS))
+    scale = block_float.short_scale_of(1, bits)
     assert sent.values == np.rint(own(worker, first).astype(np.float64) * scale).tolist()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.protocols import wire
 
@@ -44,6 +46,20 @@ def test_a_packet_with_any_value_stays_as_it_is(place):
 
 FITTING = [(0, 1, -1, 2), (32767, -32768, 0, 5), (-32768, -1, 32767, 1)]
 WIDE = [(32768, 0, 0, 0), (0, -32769, 0, 0), (1, 2, 3, -(2**31)), (1, 2, 2**31 - 1, 4)]
+
+
+@given(st.lists(st.integers(-130, 130), min_size=VALUES, max_size=VALUES))
+def test_values_that_fit_go_in_8_bits_and_come_back(numbers):
+    row = row_of(wire.RESULT, *numbers)
+    before = row.copy()
+    length = int(wire.compact(row, BASE, VALUES, 0, wire.SHORT_BYTES))
+    fits = min(numbers) >= -128 and max(numbers) <= 127
+    assert length == 4 * BASE + (1 if fits else 4) * VALUES
+    if fits:
+        found = np.frombuffer(row.tobytes()[4 * BASE : length], np.int8)
+        np.testing.assert_array_equal(found, numbers)
+    assert wire.expand(row, length, BASE, VALUES, wire.SHORT_BYTES) == 4 * (BASE + VALUES)
+    np.testing.assert_array_equal(row, before)
 
 
 @pytest.mark.parametrize("numbers", FITTING)
