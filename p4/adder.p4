@@ -12,6 +12,7 @@
 #define ADDER_FLOAT32  1
 #define ADDER_BFLOAT16 2
 #define ADDER_FLOAT32_EXACT 3
+#define ADDER_FPISA 4
 
 #ifndef ADDER
 #define ADDER ADDER_INT32
@@ -29,6 +30,9 @@
 #elif ADDER == ADDER_FLOAT32_EXACT
 #include "float32_exact.p4"              // of sums, which exact_memory.p4 keeps
 #define ADD(a, b) round_exact(exact_of(a) + exact_of(b), special_of(a) | special_of(b))
+#elif ADDER == ADDER_FPISA
+#include "fpisa.p4"                      // of sums, which fpisa_memory.p4 keeps
+#define ADD(a, b) add_two_fpisa(a, b)
 #elif defined(PACKED)
 #include "int8.p4"                       // for packed_memory.p4
 #elif ADDER != ADDER_INT32

@@ -5,6 +5,8 @@
 
 #if ADDER == ADDER_FLOAT32_EXACT
 #include "exact_memory.p4"
+#elif ADDER == ADDER_FPISA
+#include "fpisa_memory.p4"
 #elif defined(PACKED)
 #include "packed_memory.p4"
 #else

@@ -20,10 +20,12 @@ INT32 = 0
 FLOAT32 = 1
 BFLOAT16 = 2
 FLOAT32_EXACT = 3
+FPISA = 4
 # Numbers that workers send
 INTEGERS = 0
 SINGLES = 1  # float32
 HALVES = 2  # bfloat16
+FAR_SINGLES = 3  # float32 whose exponents are further from each other
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class NumberFormat:
         """The numbers that workers send."""
         if not self.is_float:
             return INTEGERS
+        if self.adder == FPISA:
+            return FAR_SINGLES
         return HALVES if self.bits == 16 else SINGLES
 
 
@@ -64,6 +68,7 @@ FORMATS = {
         NumberFormat("int8", INT32, bits=8),
         NumberFormat("float32", FLOAT32, ordered=True, adds="add_float32"),
         NumberFormat("float32_exact", FLOAT32_EXACT, adds="round_exact"),
+        NumberFormat("fpisa", FPISA, ordered=True, adds="add_fpisa"),
         NumberFormat("bfloat16", BFLOAT16, bits=16, ordered=True, adds="add_bfloat16"),
         NumberFormat("bfloat16_in_float32", FLOAT32, bits=16, ordered=True, adds="add_float32"),
     )

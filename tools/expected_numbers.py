@@ -24,7 +24,8 @@ from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
 from testbed.number_formats import FORMATS, NumberFormat
 from testbed.protocols import values
-from testbed.protocols.formats import by_number, float32_exact
+from testbed.protocols.formats import by_number, float32_exact, fpisa
+from testbed.results.counters import OVERWRITTEN
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
@@ -53,9 +54,21 @@ HARD = 20_000  # sums that are hard to round
 Sums = tuple[Setup, pd.DataFrame]
 
 
-@cache
 def sums_of(number_format: str, ranks: int, step: int) -> Sums:
     """A run in the network of this step, 0 to STEPS, and its table of sums."""
+    setup, sums, _ = run_of(number_format, ranks, step)
+    return setup, sums
+
+
+def counters_of(number_format: str, ranks: int, step: int) -> int:
+    """Overwritten sums that the switches of this run have counted."""
+    _, _, counted = run_of(number_format, ranks, step)
+    return counted
+
+
+@cache
+def run_of(number_format: str, ranks: int, step: int) -> tuple[Setup, pd.DataFrame, int]:
+    """A run, its table of sums, and the overwritten sums that its switches have counted."""
     system = (EXACT_SYSTEMS if FORMATS[number_format].is_wide else SYSTEMS)[step % 2]
     text = TEXT.format(
         hosts=ranks + 1,
@@ -69,7 +82,9 @@ def sums_of(number_format: str, ranks: int, step: int) -> Sums:
     )
     setup = set_up(load_text(text))
     tables = run_repetition(setup, prepare(setup).compiled)
-    return setup, pd.DataFrame(tables["sums"]).assign(repetition=0)
+    counters = [row for row in tables["switch_counters"] if row["counter"] == OVERWRITTEN]
+    sums = pd.DataFrame(tables["sums"]).assign(repetition=0)
+    return setup, sums, sum(int(row["value"]) for row in counters)
 
 
 def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
@@ -160,6 +175,53 @@ def wrong_exact() -> float:
     return found
 
 
+def fpisa_unexpected() -> float:
+    """Overwritten sums of FPISA where the arriving exponent is at most SPARE above the sum's, of
+    numbers with any exponents; a sum that leaves 32 bits is none."""
+    draw, found = np.random.default_rng(1), 0
+    for _ in range(HARD):
+        total = np.zeros(fpisa.WIDTH, np.int64)
+        for word in draw.integers(0, 255 << 23, int(draw.integers(2, 9)), dtype=np.uint32):
+            exponent, largest = int(total[0]), abs(int(total[1])) >= fpisa.LARGEST
+            fpisa.add(total, word)
+            own, mantissa = fpisa.split(word)
+            replaced = bool(exponent) and (total[0], total[1]) == (own, mantissa)
+            found += replaced and own - exponent <= fpisa.SPARE and not largest
+    return found
+
+
+def fpisa_uncounted() -> float:
+    """Overwritten sums less those that switches have counted. Of two workers' numbers, whose
+    exponents differ by less than 24, the sum is one of the two if, and only if, it is
+    overwritten."""
+    found = 0
+    for step in range(1, STEPS + 1, 2):  # on SwitchML, where one switch adds all
+        setup, table = sums_of("fpisa", 2, step)
+        counted = counters_of("fpisa", 2, step)
+        for i in range(setup.jobs[0].iterations):
+            sums = received(table, i)[0]
+            given = [generated(setup, i, worker) for worker in range(2)]
+            found += int(((sums == given[0]) | (sums == given[1])).sum())
+        found -= counted
+    return found
+
+
+def generated(setup: Setup, iteration: int, worker: int) -> np.ndarray:
+    """float32[N], what a worker sends in an iteration, in the order of the model."""
+    job, count = setup.jobs[0], setup.platform.values
+    numbers = FORMATS[setup.platform.sum.name].numbers
+    factor = by_number.factor(numbers, setup.seed, 0, iteration, worker)
+    whole, found = iteration * job.fragments, []
+    for layer in job.job.trace().layers:
+        for start in range(0, layer.values, count):
+            row = np.zeros(min(count, layer.values - start), np.uint32)
+            key = values.fragment_key(setup.seed, 0, whole)
+            by_number.write_generated(numbers, row, 0, row.size, key, factor)
+            found.append(row.byteswap().view(np.float32))
+            whole += 1
+    return np.concatenate(found)
+
+
 def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:
     """float32[N], the nearest bfloat16 of float64[N], a half to the even one."""
     share, exponent = np.frexp(exact_sums)
@@ -176,6 +238,8 @@ ROWS: dict[str, Callable[[], float]] = {
     "bits_float32_3": lambda: bits("float32", (3,)),
     "float32_error": lambda: error_over_bound("float32"),
     "bfloat16_in_float32": lambda: rounded_once("bfloat16_in_float32"),
+    "fpisa_unexpected": fpisa_unexpected,
+    "fpisa_uncounted": fpisa_uncounted,
 }
 
 

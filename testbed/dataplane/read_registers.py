@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from p4engine.values.numbers import ControlError
 
+from testbed.number_formats import FPISA
 from testbed.protocols.sizes import memory_part
+from testbed.results.counters import OVERWRITTEN
 from testbed.results.schema import Row
 from testbed.systems.statistics import (
     CAUSES,
@@ -119,18 +121,21 @@ def counters(
     timestamp_unit_ns = platform.timestamp_unit_ns
     kept = platform.scheme.statistics(platform)
     registers = _slot_registers(kept)
-    events, endings, filling, held, *slot_registers, stats = client.batch(
+    counted = [("register_read", OVERWRITTEN, 0, numbers)] * (platform.sum.adder == FPISA)
+    events, endings, filling, held, *more, stats = client.batch(
         [
             ("register_read", "events", 0, numbers * EVENTS_PER_JOB),
             ("register_read", "endings", 0, numbers * ENDINGS_PER_JOB),
             ("register_read", "filling_time", 0, numbers * ENDINGS_PER_JOB),
             ("register_read", "held_time", 0, numbers),
+            *counted,
             *(("register_read", name, 0, None) for name in registers),
             # Last: on BMv2 time goes on within a batch, and none may have been claimed later.
             ("stats",),
         ]
     )
     now = stats["timestamp"]
+    overwritten, slot_registers = more[: len(counted)], more[len(counted) :]
     completed = np.asarray(events, np.int64)[kept.place(0, "completions") :: EVENTS_PER_JOB]
     events = of_jobs(platform, events, EVENTS_PER_JOB)
     endings = of_jobs(platform, endings, ENDINGS_PER_JOB)
@@ -153,6 +158,9 @@ def counters(
         rows.append((job, "filling_open_ns", sum(open_times[FILLING]) * timestamp_unit_ns))
         rows.append((job, "held_ns", int(held[job]) * timestamp_unit_ns))
         rows.append((job, "held_open_ns", sum(open_times[HELD]) * timestamp_unit_ns))
+    for register in overwritten:
+        found = of_jobs(platform, register, 1)[:, 0]
+        rows += [(job, OVERWRITTEN, int(found[job])) for job in range(jobs)]
     if whole is not None:
         sums = dict.fromkeys(range(jobs), 0)
         for number, share in whole.items():

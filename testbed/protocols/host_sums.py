@@ -289,9 +289,13 @@ def _add(member, place, row, first):
         total[i] |= row[first + i]
     adder = member.worker.config.adder
     if adder != INT32:
+        wrong = np.int64(0)
         for i in range(words, total.size):
-            both = by_number.add(adder, wire.swap(total[i]), wire.swap(row[first + i]))
+            both, lost = by_number.add(adder, wire.swap(total[i]), wire.swap(row[first + i]))
             total[i] = wire.swap(both)
+            wrong |= lost
+        if wrong:
+            member.flags[place] |= np.uint16(wire.OVERFLOW)
         return
     overflow = np.int32(0)
     for i in range(words, total.size):

@@ -11,7 +11,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 
 from testbed.collective import memory_map
-from testbed.number_formats import FLOAT32, INT32
+from testbed.number_formats import FLOAT32, FPISA, INT32
 from testbed.protocols import (
     floats,
     given,
@@ -197,6 +197,8 @@ def check_values(worker, scoreboard, row, base, fragment):
         wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
     else:
         bound = by_number.bound(config.adder, config.numbers, config.workers)
+        if config.adder == FPISA and wire.flags(row) & wire.OVERFLOW:
+            bound = by_number.WRONG_BOUND
         wrong = by_number.wrong_generated(
             config.numbers, row, base, count, key, factor_sum, factor_size, bound
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
-from testbed.number_formats import FLOAT32_EXACT, INT32
+from testbed.number_formats import INT32
 from testbed.protocols import (
     floats,
     progress,
@@ -24,7 +24,7 @@ from testbed.protocols import (
     server_store,
     wire,
 )
-from testbed.protocols.formats import by_number, float32_exact
+from testbed.protocols.formats import by_number
 
 
 @njit(cache=True)
@@ -238,31 +238,33 @@ def _compare(server, row, slot):
 @njit(cache=True)
 def _set_sum(server, row, slot):
     base = wire.HEADER_WORDS + server.config.bitmap_words
-    if server.config.adder == FLOAT32_EXACT:
-        server.exact[slot] = 0
-        _add_exactly(server, row, slot)
+    if server.wide.shape[0] > 0:
+        server.wide[slot] = 0
+        _add_wide(server, row, slot)
         return
     for j in range(server.config.values):
         server.sums[slot, j] = np.int32(wire.swap(row[base + j]))
 
 
 @njit(cache=True)
-def _add_exactly(server, row, slot):
-    base = wire.HEADER_WORDS + server.config.bitmap_words
+def _add_wide(server, row, slot):
+    """True if a sum is known to be wrong."""
+    base, adder = wire.HEADER_WORDS + server.config.bitmap_words, server.config.adder
+    wrong = np.int64(0)
     for j in range(server.config.values):
-        float32_exact.add(server.exact[slot, j], wire.swap(row[base + j]))
+        wrong |= by_number.add_wide(adder, server.wide[slot, j], wire.swap(row[base + j]))
+    return wrong > 0
 
 
 @njit(cache=True)
 def _add_to_sum(server, row, slot):
-    """True if a value has left int32."""
+    """True if a value has left int32, or is known to be wrong."""
     base = wire.HEADER_WORDS + server.config.bitmap_words
-    if server.config.adder == FLOAT32_EXACT:
-        _add_exactly(server, row, slot)
-        return False
+    if server.wide.shape[0] > 0:
+        return _add_wide(server, row, slot)
     if server.config.adder != INT32:
         for j in range(server.config.values):
-            more = by_number.add(
+            more, _ = by_number.add(
                 server.config.adder, np.uint32(server.sums[slot, j]), wire.swap(row[base + j])
             )
             server.sums[slot, j] = np.int32(more)

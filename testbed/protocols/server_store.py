@@ -24,7 +24,7 @@ import numpy as np
 from p4fabric.simulate.jit import by_type, njit
 from p4fabric.simulate.records import new_record, record
 
-from testbed.number_formats import FLOAT32_EXACT, FORMATS
+from testbed.number_formats import FORMATS
 from testbed.protocols import (
     block_float,
     floats,
@@ -34,7 +34,7 @@ from testbed.protocols import (
     wire,
 )
 from testbed.protocols.floats import ServerFloats
-from testbed.protocols.formats import bfloat16, float32_exact
+from testbed.protocols.formats import bfloat16, by_number
 from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
 from testbed.protocols.progress import Progress, new_progress, no_progress
 from testbed.protocols.status import new_counters, new_status
@@ -118,7 +118,7 @@ class Server(NamedTuple):
     meant: np.ndarray  # uint16[S], the worker that FOR_ONE or FROM_ONE is about
     bitmap: np.ndarray  # uint32[S, B], in packet order, native bytes
     sums: np.ndarray  # int32[S, V]; of floats, their bits
-    exact: np.ndarray  # int64[S, V, WIDTH], sums of float32_exact instead; else empty
+    wide: np.ndarray  # int64[S, V, by_number.WIDTHS], sums of more bits instead; else empty
     attempts: np.ndarray  # uint8[S], reminders sent
     awaited: np.ndarray  # uint16[S], answers of switches after which workers are asked; 0: none is
     first_ns: np.ndarray  # int64[S], first arrival
@@ -227,7 +227,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
     nodes = [switch.number for switch in options.switches]
     rows, words = 2 * job.fragments, job.bitmap_width // 32
     kept, slots = room_of(spec)
-    wide = FORMATS[job.sum].is_wide
+    width = by_number.WIDTHS.get(FORMATS[job.sum].adder, 0)
     config.kept = kept
     server = Server(
         config=config,
@@ -242,8 +242,8 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         flags=np.zeros(slots, np.uint16),
         meant=np.zeros(slots, np.uint16),
         bitmap=np.zeros((slots, words), np.uint32),
-        sums=np.zeros((0 if wide else slots, job.values), np.int32),
-        exact=np.zeros((slots if wide else 0, job.values, float32_exact.WIDTH), np.int64),
+        sums=np.zeros((0 if width else slots, job.values), np.int32),
+        wide=np.zeros((slots if width else 0, job.values, width), np.int64),
         attempts=np.zeros(slots, np.uint8),
         awaited=np.zeros(slots, np.uint16),
         first_ns=np.zeros(slots, np.int64),
@@ -323,9 +323,9 @@ def write_result(server, row, kind, slot):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
     if server.flags[slot] & wire.FLOAT:
         floats.write_sum(server.floats, slot, row, base)
-    elif config.adder == FLOAT32_EXACT:
+    elif server.wide.shape[0] > 0:
         for i in range(config.values):
-            row[base + i] = wire.swap(float32_exact.rounded(server.exact[slot, i]))
+            row[base + i] = wire.swap(by_number.read_wide(config.adder, server.wide[slot, i]))
     elif server.flags[slot] & wire.ROUND and config.short == wire.SHORT_FLOATS:
         for i in range(config.values):
             row[base + i] = wire.swap(bfloat16.rounded(np.uint32(server.sums[slot, i])))

@@ -100,11 +100,14 @@ TIMES: Mapping[str, str] = {
 
 # Of all completions, those that were not a part of a sum that is completed elsewhere.
 SUMS = "sums"
+OVERWRITTEN = "overwritten"  # with the format fpisa
 
 COUNTERS: Mapping[str, str] = {
     **EVENTS,
     **ENDED,
     **TIMES,
+    OVERWRITTEN: "values whose sum an addition has made wrong, with `sum: fpisa`"
+    " ([numbers.md](numbers.md#fpisa))",
     SUMS: "completions of sums over all workers of a group or job; not with link failures",
 }
 

@@ -14,7 +14,7 @@ import hashlib
 import struct
 from typing import Any
 
-from testbed.results.counters import SUMS
+from testbed.results.counters import OVERWRITTEN, SUMS
 from testbed.results.reader import Results
 from testbed.results.schema import TABLES, Table
 
@@ -31,7 +31,7 @@ LATER = {
     *("links.marks", "jobs.marked_results"),
     *("flows.marked", "flows.cnps", "flows.cuts", "flows.resent_gap", "flows.resent_timeout"),
 }
-LATER_COUNTERS = {SUMS}  # rows of table switch_counters
+LATER_COUNTERS = {SUMS, OVERWRITTEN}  # rows of table switch_counters
 
 
 def digest(results: Results) -> str:

@@ -17,25 +17,49 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
-from testbed.number_formats import BFLOAT16, FLOAT32_EXACT, HALVES, INTEGERS
+from testbed.number_formats import BFLOAT16, FLOAT32_EXACT, FPISA, HALVES, INTEGERS
 from testbed.protocols import values, wire
-from testbed.protocols.formats import bfloat16, float32
+from testbed.protocols.formats import bfloat16, float32, float32_exact, fpisa
 
 # By the numbers that workers send; those of integers are in values.py.
-H_BITS = np.array([0, 16, 4])  # significant bits of h
-C_BITS = np.array([0, 8, 4])  # significant bits of c,
-C_PLACES = np.array([1, 4, 1])  # which it has in one of so many places
+H_BITS = np.array([0, 16, 4, 16])  # significant bits of h
+C_BITS = np.array([0, 8, 4, 8])  # significant bits of c,
+C_PLACES = np.array([1, 4, 1, 16])  # which it has in one of so many places
 EXACT = -1.0
+WRONG_BOUND = 1.0 + 2.0**-9  # of a sum that a switch has said to be wrong: parts of it are lost
 EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
 UNITS = np.ldexp(np.float64(1.0), np.arange(EXPONENTS) - 24)
 
 
+# int64 of a sum that has more bits than a packet, by adder
+WIDTHS = {FLOAT32_EXACT: float32_exact.WIDTH, FPISA: fpisa.WIDTH}
+
+
 @njit(cache=True)
 def add(adder, a, b):
-    """The sum of two words, uint32, of an adder of floats whose sums are words."""
+    """(the sum of two words, uint32, of an adder of floats; 1 if it is known to be wrong)."""
+    if adder == FPISA:
+        return fpisa.added(a, b)
     if adder == BFLOAT16:
-        return bfloat16.add(a, b)
-    return float32.add(a, b)
+        return bfloat16.add(a, b), np.int64(0)
+    return float32.add(a, b), np.int64(0)
+
+
+@njit(cache=True)
+def add_wide(adder, total, word):
+    """Add a word to a sum, int64[WIDTHS]; 1 if it is known to be wrong."""
+    if adder == FPISA:
+        return fpisa.add(total, word)
+    float32_exact.add(total, word)
+    return np.int64(0)
+
+
+@njit(cache=True)
+def read_wide(adder, total):
+    """The word, uint32, of such a sum."""
+    if adder == FPISA:
+        return fpisa.read(total[0], total[1])
+    return float32_exact.rounded(total)
 
 
 @njit(cache=True)
@@ -46,6 +70,8 @@ def bound(adder, numbers, workers):
         return EXACT
     if adder == BFLOAT16:
         return (workers - 1) * bfloat16.ROUNDING
+    if adder == FPISA:
+        return 2 * workers * fpisa.ROUNDING
     once = bfloat16.ROUNDING if numbers == HALVES else 0.0
     return (workers - 1) * float32.ROUNDING + once
 

@@ -4,6 +4,7 @@ against the additions in the order in which packets have come."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 
 import numpy as np
@@ -12,9 +13,9 @@ from p4engine.switch.library import Switch
 from p4fabric_testing.matrix import first_of
 
 from p4engine import compile_program
-from testbed.number_formats import BFLOAT16, FLOAT32, FLOAT32_EXACT
+from testbed.number_formats import BFLOAT16, FLOAT32, FLOAT32_EXACT, FPISA
 from testbed.protocols import sizes, wire
-from testbed.protocols.formats import bfloat16, float32
+from testbed.protocols.formats import bfloat16, float32, fpisa
 from tests.support.experiments import memory_line
 from tests.support.fabric import US, lossy, run_exact
 from tests.support.floats import KINDS, hard_pairs
@@ -69,7 +70,12 @@ V1Switch(Take(), Nothing(), Add(), Leave(), Nothing(), Write()) main;
 
 
 # A sum of two is exact if it is rounded once.
-ADDERS = {FLOAT32: float32.added, BFLOAT16: bfloat16.added, FLOAT32_EXACT: float32.added}
+ADDERS = {
+    FLOAT32: float32.added,
+    BFLOAT16: bfloat16.added,
+    FLOAT32_EXACT: float32.added,
+    FPISA: lambda a, b: fpisa.sums([a, b])[0],
+}
 
 
 @pytest.fixture(scope="module", params=ADDERS)
@@ -113,12 +119,18 @@ SYSTEMS = ["esa", "switchml", "ps", "atp", "a2tp", "tree", "grid"]
 OF_HOSTS = ["ring", "double_tree", "colocated_ps", "halving_doubling", "hierarchical"]
 
 
+def one_by_one(added):
+    """The sums of rows by an addition of two."""
+    return lambda rows: functools.reduce(added, rows)
+
+
 class Order:
     """A schedule that holds gradients up at random, and keeps in which order they come to the
     switch; and the results that leave it: by fragment."""
 
-    def __init__(self, seed: int, added=float32.added, values: int = 4) -> None:
-        self.draw, self.added, self.values = random.Random(seed), added, values
+    def __init__(self, seed: int, sums=None, values: int = 4) -> None:
+        self.draw, self.values = random.Random(seed), values
+        self._sums = sums or one_by_one(float32.added)
         self.arrivals: dict[int, list[tuple[int, int, np.ndarray]]] = {}
         self.results: dict[int, set[bytes]] = {}
         self.count = 0
@@ -142,10 +154,7 @@ class Order:
     def sums(self, fragment: int) -> bytes:
         """The sums of a fragment, in the order of arrival."""
         rows = [words for *_, words in sorted(self.arrivals[fragment], key=lambda each: each[:2])]
-        total = rows[0]
-        for words in rows[1:]:
-            total = self.added(total, words)
-        return total.tobytes()
+        return self._sums(rows).tobytes()
 
 
 def parts(system: str, number_format: str, options: str = "") -> dict[str, str]:
@@ -157,34 +166,39 @@ def parts(system: str, number_format: str, options: str = "") -> dict[str, str]:
     }
 
 
-ORDERED = {"float32": float32.added, "bfloat16": bfloat16.added}
-CASES = [("esa", "float32"), ("switchml", "float32"), ("ps", "bfloat16"), ("switchml", "bfloat16")]
+ORDERED = {
+    "float32": one_by_one(float32.added),
+    "bfloat16": one_by_one(bfloat16.added),
+    "fpisa": lambda rows: fpisa.sums(rows)[0],
+}
+CASES = [("esa", "float32"), ("ps", "bfloat16"), ("switchml", "fpisa"), ("switchml", "bfloat16")]
 CASES += [(system, each) for system in SYSTEMS for each in ORDERED if (system, each) not in CASES]
 
 
 @pytest.mark.parametrize("system, number_format", first_of(CASES, 4))
 def test_sums_are_the_additions_in_the_order_of_arrival(system, number_format):
-    added = ORDERED[number_format]
-    order = Order(3, added)
+    sums = ORDERED[number_format]
+    order = Order(3, sums)
     run_exact(TEXT, order, **parts(system, number_format))
     assert len(order.results) > 100
     for fragment, found in order.results.items():
         assert found == {order.sums(fragment)}, fragment
-    other = Order(4, added)
+    other = Order(4, sums)
     run_exact(TEXT, other, **parts(system, number_format))
     differ = [each for each in order.results if order.results[each] != other.results[each]]
     assert len(differ) > 10
 
 
 LOSSY = [("esa", "bfloat16_in_float32"), ("switchml", "float32_exact"), ("ps", "float32_exact")]
-LOSSY += [("esa", "int8"), ("ps", "int16"), ("switchml", "float32")]
+LOSSY += [("esa", "int8"), ("esa", "fpisa"), ("ps", "int16"), ("switchml", "float32")]
+LOSSY += [(system, "fpisa") for system in (*SYSTEMS, *OF_HOSTS) if system != "esa"]
 LOSSY += [("ring", "float32"), ("switchml", "bfloat16_in_float32"), ("ps", "bfloat16_in_float32")]
 LOSSY += [(system, "float32") for system in (*SYSTEMS, *OF_HOSTS[1:])]
 LOSSY += [(system, "bfloat16") for system in SYSTEMS]
 LOSSY += [(system, "int8") for system in SYSTEMS if system != "esa"]
 
 
-@pytest.mark.parametrize("system, number_format", first_of(LOSSY, 5))
+@pytest.mark.parametrize("system, number_format", first_of(LOSSY, 6))
 def test_every_sum_is_within_its_bound_whatever_is_lost(system, number_format):
     faults = lossy(1, loss=0.03, duplicate=0.03, reorder=0.05)
     run_exact(TEXT, faults, **parts(system, number_format, ", zeros: header_only"))
