@@ -29,6 +29,10 @@
 #define ADD(a, b) add_bfloat16(a, b)
 #elif ADDER == ADDER_FLOAT32_EXACT
 #include "float32_exact.p4"              // of sums, which exact_memory.p4 keeps
+#if VALUE_BITS == 8
+#define MX8                              // blocks of short values have scales
+#include "mx8.p4"
+#endif
 #define ADD(a, b) round_exact(exact_of(a) + exact_of(b), special_of(a) | special_of(b))
 #elif ADDER == ADDER_FPISA
 #include "fpisa.p4"                      // of sums, which fpisa_memory.p4 keeps

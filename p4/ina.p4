@@ -15,6 +15,7 @@
 #include <core.p4>
 #include <v1model.p4>
 #include "values.p4"
+#include "adder.p4"
 
 #ifndef BITMAP_WIDTH
 #define BITMAP_WIDTH 32
@@ -126,6 +127,10 @@ header values_t {
 header short_values_t {
 #define SHORT_VALUE_FIELD(n) bit<VALUE_BITS> v##n;
     EACH_VALUE(SHORT_VALUE_FIELD)
+#ifdef MX8
+#define SCALE_FIELD(a, b) bit<8> scale_##a;
+    EACH_BLOCK(SCALE_FIELD)
+#endif
 }
 #endif
 
@@ -160,7 +165,11 @@ const bit<32> PORTS = 512;               // that a switch can have
 
 const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
 const bit<16> VALUES_BYTES = 4 * VALUES;
+#ifdef MX8
+const bit<16> SHORT_VALUES_BYTES = VALUES + VALUES / 32;
+#else
 const bit<16> SHORT_VALUES_BYTES = VALUE_BITS / 8 * VALUES;
+#endif
 const bit<16> IP_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
 

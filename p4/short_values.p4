@@ -13,7 +13,7 @@
  *
  * With an adder of floats (adder.p4) short values are bfloat16, the upper halves of float32. A sum is
  * a float32 and leaves as such, unless it fits; with the flag ROUND the sum of all workers is rounded
- * to bfloat16.
+ * to bfloat16. With MX8 they are m of mx8.p4, and the scales of blocks are behind them.
  *
  * Included inside an ingress control, which has `hdr` and `meta`. Without VALUE_BITS 16 all macros
  * are empty, and short values are not aggregated.
@@ -31,10 +31,18 @@
 #if ADDER == ADDER_INT32
 #define WIDEN_VALUE(n) \
         hdr.values.v##n = (bit<32>) (int<32>) (int<VALUE_BITS>) hdr.short_values.v##n;
+        EACH_VALUE(WIDEN_VALUE)
+#elif defined(MX8)
+        bit<32> scale;
+#define WIDEN_VALUE(n) hdr.values.v##n = mx8_number(hdr.short_values.v##n, scale);
+#define WIDEN_BLOCK(a, b)                             \
+        scale = (bit<32>) hdr.short_values.scale_##a; \
+        EACH_IN_BLOCK(WIDEN_VALUE, a, b)
+        EACH_BLOCK(WIDEN_BLOCK)
 #else
 #define WIDEN_VALUE(n) hdr.values.v##n = hdr.short_values.v##n ++ 16w0;
-#endif
         EACH_VALUE(WIDEN_VALUE)
+#endif
         hdr.short_values.setInvalid();
         hdr.ina.flags = hdr.ina.flags & ~FLAG_SHORT;
         hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
@@ -45,20 +53,40 @@
 #if ADDER == ADDER_INT32
 #define MEASURE_VALUE(n) \
         too_wide = too_wide | ((hdr.values.v##n + (32w1 << VALUE_BITS - 1)) >> VALUE_BITS);
+        EACH_VALUE(MEASURE_VALUE)
+#elif defined(MX8)
+        bit<32> scale;
+#define GROW_SCALE(n) scale = mx8_larger(scale, hdr.values.v##n);
+#define MEASURE_VALUE(n) too_wide = too_wide | mx8_rest(hdr.values.v##n, scale);
+#define MEASURE_BLOCK(a, b)             \
+        scale = 0;                      \
+        EACH_IN_BLOCK(GROW_SCALE, a, b) \
+        EACH_IN_BLOCK(MEASURE_VALUE, a, b)
+        EACH_BLOCK(MEASURE_BLOCK)
 #else
 #define MEASURE_VALUE(n) too_wide = too_wide | (hdr.values.v##n & 0xffff);
-#endif
         EACH_VALUE(MEASURE_VALUE)
+#endif
     }
 
     action shorten() {
         hdr.short_values.setValid();
 #if ADDER == ADDER_INT32
 #define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[VALUE_BITS - 1:0];
+        EACH_VALUE(SHORTEN_VALUE)
+#elif defined(MX8)
+        bit<32> scale;
+#define SHORTEN_VALUE(n) hdr.short_values.v##n = mx8_steps(hdr.values.v##n, scale);
+#define SHORTEN_BLOCK(a, b)                          \
+        scale = 0;                                   \
+        EACH_IN_BLOCK(GROW_SCALE, a, b)              \
+        hdr.short_values.scale_##a = (bit<8>) scale; \
+        EACH_IN_BLOCK(SHORTEN_VALUE, a, b)
+        EACH_BLOCK(SHORTEN_BLOCK)
 #else
 #define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[31:16];
-#endif
         EACH_VALUE(SHORTEN_VALUE)
+#endif
         hdr.values.setInvalid();
         hdr.ina.flags = hdr.ina.flags | FLAG_SHORT;
         hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + SHORT_VALUES_BYTES;
@@ -85,10 +113,24 @@
         hdr.values.v##n = hdr.values.v##n + below_half +                               \
                           ((hdr.values.v##n >> rounded_bits) & odd);                   \
         hdr.values.v##n = (bit<32>) ((int<32>) hdr.values.v##n >> rounded_bits);
+        EACH_VALUE(ROUND_VALUE)
+#elif defined(MX8)
+        bit<32> scale;
+        bit<32> more;
+#define GROW_AGAIN(n) more = more | mx8_rounds_up(hdr.values.v##n, scale);
+#define ROUND_VALUE(n) hdr.values.v##n = mx8_rounded(hdr.values.v##n, scale);
+#define ROUND_BLOCK(a, b)               \
+        scale = 0;                      \
+        more = 0;                       \
+        EACH_IN_BLOCK(GROW_SCALE, a, b) \
+        EACH_IN_BLOCK(GROW_AGAIN, a, b) \
+        scale = scale + more;           \
+        EACH_IN_BLOCK(ROUND_VALUE, a, b)
+        EACH_BLOCK(ROUND_BLOCK)
 #else
 #define ROUND_VALUE(n) hdr.values.v##n = round_to_bfloat16(hdr.values.v##n);
-#endif
         EACH_VALUE(ROUND_VALUE)
+#endif
         hdr.ina.flags = hdr.ina.flags & ~FLAG_ROUND;
     }
 

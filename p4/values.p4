@@ -31,16 +31,18 @@
 #define PAIRS_OF_8(M, h)   PAIRS_OF_4(M, h) M(h##4, h##5) M(h##6, h##7)
 #define PAIRS_OF_16(M, h)  PAIRS_OF_8(M, h) M(h##8, h##9) M(h##a, h##b) M(h##c, h##d) M(h##e, h##f)
 
-/* R is EACH_OF_16 or PAIRS_OF_16, which a row of 16 positions is given to. */
-#define ROWS_OF_32(R, M, h)   R(M, h##0) R(M, h##1)
-#define ROWS_OF_64(R, M, h)   ROWS_OF_32(R, M, h) R(M, h##2) R(M, h##3)
-#define ROWS_OF_128(R, M, h)  ROWS_OF_64(R, M, h) R(M, h##4) R(M, h##5) R(M, h##6) R(M, h##7)
-#define ROWS_OF_256(R, M, h)  ROWS_OF_128(R, M, h) R(M, h##8) R(M, h##9) R(M, h##a) R(M, h##b) \
-                              R(M, h##c) R(M, h##d) R(M, h##e) R(M, h##f)
-#define ROWS_OF_512(R, M)     ROWS_OF_256(R, M, 0) ROWS_OF_256(R, M, 1)
-#define ROWS_OF_1024(R, M)    ROWS_OF_512(R, M) ROWS_OF_256(R, M, 2) ROWS_OF_256(R, M, 3)
-#define ROWS_OF_2048(R, M)    ROWS_OF_1024(R, M) ROWS_OF_256(R, M, 4) ROWS_OF_256(R, M, 5) \
-                              ROWS_OF_256(R, M, 6) ROWS_OF_256(R, M, 7)
+/* B is given two rows of 16 positions each, and R and M. */
+#define BLOCKS_OF_32(B, R, M, h)   B(R, M, h##0, h##1)
+#define BLOCKS_OF_64(B, R, M, h)   BLOCKS_OF_32(B, R, M, h) B(R, M, h##2, h##3)
+#define BLOCKS_OF_128(B, R, M, h)  BLOCKS_OF_64(B, R, M, h) B(R, M, h##4, h##5) B(R, M, h##6, h##7)
+#define BLOCKS_OF_256(B, R, M, h)  BLOCKS_OF_128(B, R, M, h) B(R, M, h##8, h##9) \
+                                   B(R, M, h##a, h##b) B(R, M, h##c, h##d) B(R, M, h##e, h##f)
+#define BLOCKS_OF_512(B, R, M)     BLOCKS_OF_256(B, R, M, 0) BLOCKS_OF_256(B, R, M, 1)
+#define BLOCKS_OF_1024(B, R, M)    BLOCKS_OF_512(B, R, M) BLOCKS_OF_256(B, R, M, 2) \
+                                   BLOCKS_OF_256(B, R, M, 3)
+#define BLOCKS_OF_2048(B, R, M)    BLOCKS_OF_1024(B, R, M) BLOCKS_OF_256(B, R, M, 4) \
+                                   BLOCKS_OF_256(B, R, M, 5) BLOCKS_OF_256(B, R, M, 6) \
+                                   BLOCKS_OF_256(B, R, M, 7)
 
 #if VALUES == 1
 #define EACH_VALUE(M) M(00)
@@ -53,28 +55,34 @@
 #define EACH_VALUE(M) EACH_OF_8(M, 0)
 #define EACH_PAIR(M) PAIRS_OF_8(M, 0)
 #elif VALUES == 16
-#define EACH_ROW(R, M) R(M, 0)
+#define EACH_VALUE(M) EACH_OF_16(M, 0)
+#define EACH_PAIR(M) PAIRS_OF_16(M, 0)
 #elif VALUES == 32
-#define EACH_ROW(R, M) ROWS_OF_32(R, M, )
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_32(B, R, M, )
 #elif VALUES == 64
-#define EACH_ROW(R, M) ROWS_OF_64(R, M, )
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_64(B, R, M, )
 #elif VALUES == 128
-#define EACH_ROW(R, M) ROWS_OF_128(R, M, )
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_128(B, R, M, )
 #elif VALUES == 256
-#define EACH_ROW(R, M) ROWS_OF_256(R, M, )
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_256(B, R, M, )
 #elif VALUES == 512
-#define EACH_ROW(R, M) ROWS_OF_512(R, M)
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_512(B, R, M)
 #elif VALUES == 1024
-#define EACH_ROW(R, M) ROWS_OF_1024(R, M)
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_1024(B, R, M)
 #elif VALUES == 2048
-#define EACH_ROW(R, M) ROWS_OF_2048(R, M)
+#define EACH_TWO_ROWS(B, R, M) BLOCKS_OF_2048(B, R, M)
 #else
 #error "VALUES must be a power of two from 1 to 2048"
 #endif
 
-#ifdef EACH_ROW
-#define EACH_VALUE(M) EACH_ROW(EACH_OF_16, M)
-#define EACH_PAIR(M)  EACH_ROW(PAIRS_OF_16, M)
+#ifdef EACH_TWO_ROWS
+#define TWO_ROWS(R, M, a, b) R(M, a) R(M, b)
+#define EACH_VALUE(M) EACH_TWO_ROWS(TWO_ROWS, EACH_OF_16, M)
+#define EACH_PAIR(M)  EACH_TWO_ROWS(TWO_ROWS, PAIRS_OF_16, M)
+/* B(a, b) for each block of 32, whose positions EACH_IN_BLOCK(M, a, b) repeats M for. */
+#define ONE_BLOCK(B, M, a, b) B(a, b)
+#define EACH_BLOCK(B) EACH_TWO_ROWS(ONE_BLOCK, B, )
+#define EACH_IN_BLOCK(M, a, b) EACH_OF_16(M, a) EACH_OF_16(M, b)
 #endif
 
 #endif

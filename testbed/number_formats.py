@@ -26,6 +26,7 @@ INTEGERS = 0
 SINGLES = 1  # float32
 HALVES = 2  # bfloat16
 FAR_SINGLES = 3  # float32 whose exponents are further from each other
+BLOCKS = 4  # blocks of mx8
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,15 @@ class NumberFormat:
         """True if workers send floating-point numbers."""
         return self.adder != INT32
 
+    def scales(self, values: int) -> int:
+        """Bytes of scales behind so many values in a packet."""
+        return values // 32 if self.numbers == BLOCKS else 0
+
+    @property
+    def least_values(self) -> int:
+        """Values that a packet must have: a word of them, or a block."""
+        return 32 if self.numbers == BLOCKS else 32 // self.bits
+
     @property
     def numbers(self) -> int:
         """The numbers that workers send."""
@@ -57,6 +67,8 @@ class NumberFormat:
             return INTEGERS
         if self.adder == FPISA:
             return FAR_SINGLES
+        if self.bits == 8:
+            return BLOCKS
         return HALVES if self.bits == 16 else SINGLES
 
 
@@ -68,6 +80,7 @@ FORMATS = {
         NumberFormat("int8", INT32, bits=8),
         NumberFormat("float32", FLOAT32, ordered=True, adds="add_float32"),
         NumberFormat("float32_exact", FLOAT32_EXACT, adds="round_exact"),
+        NumberFormat("mx8", FLOAT32_EXACT, bits=8, adds="round_exact"),
         NumberFormat("fpisa", FPISA, ordered=True, adds="add_fpisa"),
         NumberFormat("bfloat16", BFLOAT16, bits=16, ordered=True, adds="add_bfloat16"),
         NumberFormat("bfloat16_in_float32", FLOAT32, bits=16, ordered=True, adds="add_float32"),

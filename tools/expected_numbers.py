@@ -22,9 +22,9 @@ import pandas as pd
 
 from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
-from testbed.number_formats import FORMATS, NumberFormat
-from testbed.protocols import values
-from testbed.protocols.formats import by_number, float32_exact, fpisa
+from testbed.number_formats import BLOCKS, FORMATS, NumberFormat
+from testbed.protocols import values, wire
+from testbed.protocols.formats import by_number, float32_exact, fpisa, mx8
 from testbed.results.counters import OVERWRITTEN
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
@@ -206,6 +206,19 @@ def fpisa_uncounted() -> float:
     return found
 
 
+def mx8_bytes() -> float:
+    """Bytes of 32 generated values in a packet, and of those of 2,048 divided by 64; 0 if the two
+    are not the same."""
+    found = set()
+    for blocks in (1, 64):
+        base, count = wire.HEADER_WORDS + 1, blocks * mx8.BLOCK
+        row = np.zeros(base + count, np.uint32)
+        by_number.write_generated(BLOCKS, row, base, count, 5, 7)
+        payload = wire.compact(row, base, count, 0, wire.short_of(8, BLOCKS))
+        found.add((int(payload) - 4 * base) / blocks)
+    return found.pop() if len(found) == 1 else 0
+
+
 def generated(setup: Setup, iteration: int, worker: int) -> np.ndarray:
     """float32[N], what a worker sends in an iteration, in the order of the model."""
     job, count = setup.jobs[0], setup.platform.values
@@ -232,12 +245,14 @@ ROWS: dict[str, Callable[[], float]] = {
     "bits_int32": lambda: bits("int32"),
     "bits_int16": lambda: bits("int16"),
     "bits_int8": lambda: bits("int8"),
+    "bits_mx8": lambda: bits("mx8"),
     "bits_float32_exact": lambda: bits("float32_exact"),
     "exact_wrong": wrong_exact,
     "bits_float32_2": lambda: bits("float32", (2,)),
     "bits_float32_3": lambda: bits("float32", (3,)),
     "float32_error": lambda: error_over_bound("float32"),
     "bfloat16_in_float32": lambda: rounded_once("bfloat16_in_float32"),
+    "mx8_bytes": mx8_bytes,
     "fpisa_unexpected": fpisa_unexpected,
     "fpisa_uncounted": fpisa_uncounted,
 }

@@ -57,7 +57,7 @@ def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
 def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
     """True if a register's word has two sums (p4/int8.p4). What programs add besides, their own
     int32 and what they agree on, needs whole words."""
-    if format_of(system).bits != 8 or not entry.memory:
+    if format_of(system).bits != 8 or format_of(system).is_float or not entry.memory:
         return False
     return not any(job.is_program for job in jobs)
 
@@ -73,8 +73,8 @@ def _too_many_for_words(
 
 
 def _least_values(system: SystemOptions, values_per_packet: int) -> int:
-    """Values that fill a word of 32 bits, if a packet has fewer."""
-    least = 32 // format_of(system).bits
+    """Values that a packet must have, if it has fewer."""
+    least = format_of(system).least_values
     return least if values_per_packet < least else 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 
 from testbed.collective import memory_map
-from testbed.number_formats import FLOAT32, FPISA, INT32
+from testbed.number_formats import BLOCKS, FLOAT32, FPISA, INT32
 from testbed.protocols import (
     floats,
     given,
@@ -105,6 +105,8 @@ def is_rounded(worker, scoreboard, fragment):
         return worker.given.form[block] == given.ROUNDED
     if worker.config.short == wire.SHORT_FLOATS:
         return worker.config.adder == FLOAT32
+    if worker.config.short == wire.SHORT_BLOCKS:
+        return True
     if worker.recorded.shape[0] > 0:
         return worker.config.short > 0
     if worker.config.short != wire.SHORT_BYTES:
@@ -195,6 +197,8 @@ def check_values(worker, scoreboard, row, base, fragment):
         wrong = values.wrong_rounded(row, base, count, key, factor_sum, config.shift, rounded_bits)
     elif config.adder == INT32:
         wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
+    elif config.numbers == BLOCKS:
+        wrong = by_number.wrong_blocks(row, base, count, key, factor_sum)
     else:
         bound = by_number.bound(config.adder, config.numbers, config.workers)
         if config.adder == FPISA and wire.flags(row) & wire.OVERFLOW:
@@ -219,7 +223,9 @@ def check_values(worker, scoreboard, row, base, fragment):
     elif worker.recorded.shape[0] > 0:
         status[0].expected = np.int64(worker.sums[i, start + wrong])
     elif config.adder != INT32:
-        status[0].expected = by_number.expected_generated(config.numbers, key, wrong, factor_sum)
+        status[0].expected = by_number.expected_generated(
+            config.numbers, key, wrong, factor_sum, count
+        )
     elif rounded_bits > 0:
         status[0].expected = values.rounded(key, wrong, factor_sum, config.shift, rounded_bits)
     else:

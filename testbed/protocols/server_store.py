@@ -326,6 +326,8 @@ def write_result(server, row, kind, slot):
     elif server.wide.shape[0] > 0:
         for i in range(config.values):
             row[base + i] = wire.swap(by_number.read_wide(config.adder, server.wide[slot, i]))
+        if server.flags[slot] & wire.ROUND and config.short == wire.SHORT_BLOCKS:
+            wire.round_blocks(row, base, config.values)
     elif server.flags[slot] & wire.ROUND and config.short == wire.SHORT_FLOATS:
         for i in range(config.values):
             row[base + i] = wire.swap(bfloat16.rounded(np.uint32(server.sums[slot, i])))

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
-from testbed.number_formats import HALVES
+from testbed.number_formats import BLOCKS, HALVES
+from testbed.protocols.formats import mx8
 from testbed.protocols.sizes import HEADER_WORDS
 
 PORT = 18766
@@ -53,6 +54,7 @@ FOR_SOME = FOR_ONE | FROM_ONE
 SHORT_INTEGERS = 1  # int16
 SHORT_FLOATS = 2  # bfloat16, the upper halves of float32
 SHORT_BYTES = 3  # int8
+SHORT_BLOCKS = 4  # mx8, with a scale for each block behind the values
 
 SERVER = 0x4000  # in place of a worker's number
 
@@ -63,14 +65,21 @@ def short_of(bits: int, numbers: int) -> int:
     if bits == 32:
         return 0
     if bits == 8:
-        return SHORT_BYTES
+        return SHORT_BLOCKS if numbers == BLOCKS else SHORT_BYTES
     return SHORT_FLOATS if numbers == HALVES else SHORT_INTEGERS
 
 
 @njit(cache=True)
 def bits_of(short):
     """Bits of a short value of this kind."""
-    return 8 if short == SHORT_BYTES else 16
+    return 8 if short >= SHORT_BYTES else 16
+
+
+@njit(cache=True)
+def short_bytes(short, values):
+    """Bytes of so many short values of this kind."""
+    scales = values // mx8.BLOCK if short == SHORT_BLOCKS else 0
+    return bits_of(short) // 8 * values + scales
 
 
 @njit(cache=True)
@@ -223,6 +232,8 @@ def compact(row, base, values, omit_zeros, short):
             too_wide |= (np.int64(np.int32(swap(place[i]))) + (1 << (bits - 1))) >> bits
     if omit_zeros == 1 and some_bit == 0:
         return omit_values(row, base)
+    if short == SHORT_BLOCKS:
+        return _compact_blocks(row, base, values)
     if short == 0 or too_wide != 0 or flags(row) & FLOAT:
         return 4 * (base + values)
     down = 16 if short == SHORT_FLOATS else 0
@@ -237,6 +248,72 @@ def compact(row, base, values, omit_zeros, short):
 
 
 @njit(cache=True)
+def _block(row, base, block):
+    """The float32 of a block, uint32[BLOCK]."""
+    words = np.empty(mx8.BLOCK, np.uint32)
+    for i in range(mx8.BLOCK):
+        words[i] = swap(row[base + mx8.BLOCK * block + i])
+    return words
+
+
+@njit(cache=True)
+def round_blocks(row, base, values):
+    """Round float32, `values` from word `base` on, to blocks of mx8."""
+    for block in range(values // mx8.BLOCK):
+        words = _block(row, base, block)
+        mx8.round_blocks(words)
+        for i in range(mx8.BLOCK):
+            row[base + mx8.BLOCK * block + i] = swap(words[i])
+
+
+@njit(cache=True)
+def _compact_blocks(row, base, values):
+    """`compact` for values that are float32 of mx8."""
+    blocks = values // mx8.BLOCK
+    scales = np.empty(blocks, np.int64)
+    for block in range(blocks):
+        words = _block(row, base, block)
+        scales[block], _ = mx8.scale_of(words)
+        if scales[block] == mx8.NONE:
+            return 4 * (base + values)
+        for each in words:
+            _, exact = mx8.steps_of(each, scales[block])
+            # -0 has no place in a block.
+            if not exact or each == np.uint32(mx8.SIGN):
+                return 4 * (base + values)
+    for block in range(blocks):
+        words = _block(row, base, block)
+        for i in range(0, mx8.BLOCK, 4):
+            packed = np.int64(0)
+            for j in range(4):
+                m, _ = mx8.steps_of(words[i + j], scales[block])
+                packed = packed << 8 | m & 0xFF
+            set_word(row, base + (mx8.BLOCK * block + i) // 4, packed)
+    for first in range(0, blocks, 4):
+        packed = np.int64(0)
+        for j in range(4):
+            packed = packed << 8 | (scales[first + j] if first + j < blocks else 0)
+        set_word(row, base + (values + first) // 4, packed)
+    set_word(row, 0, word(row, 0) | SHORT)
+    return 4 * base + short_bytes(SHORT_BLOCKS, values)
+
+
+@njit(cache=True)
+def _expand_blocks(row, base, values):
+    """`expand` for short values of mx8."""
+    blocks = values // mx8.BLOCK
+    scales = np.empty(blocks, np.int64)
+    for block in range(blocks):
+        scales[block] = word(row, base + (values + block) // 4) >> (24 - 8 * (block & 3)) & 0xFF
+    for i in range(values // 4 - 1, -1, -1):
+        packed, scale = word(row, base + i), scales[4 * i // mx8.BLOCK]
+        for j in range(3, -1, -1):
+            m = ((packed & 0xFF) ^ 0x80) - 0x80
+            packed >>= 8
+            row[base + 4 * i + j] = swap(mx8.word_of(m, scale))
+
+
+@njit(cache=True)
 def expand(row, length, base, values, short):
     """Give what has come without values its zeros, and what has short values wide ones, with the
     kind and the flags that this has. `short`: the kind of short values. Returns the bytes of the
@@ -246,8 +323,12 @@ def expand(row, length, base, values, short):
         set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
         return 4 * (base + values)
     bits = bits_of(short)
-    if length != 4 * base + bits // 8 * values or flags(row) & SHORT == 0:
+    if length != 4 * base + short_bytes(short, values) or flags(row) & SHORT == 0:
         return length
+    if short == SHORT_BLOCKS:
+        _expand_blocks(row, base, values)
+        set_word(row, 0, word(row, 0) & ~SHORT)
+        return 4 * (base + values)
     per_word, mask, sign = 32 // bits, (1 << bits) - 1, 1 << (bits - 1)
     for i in range(values // per_word - 1, -1, -1):
         packed = word(row, base + i)

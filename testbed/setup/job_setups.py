@@ -152,8 +152,8 @@ class Platform:
 
     @property
     def packet_words(self) -> int:
-        """Words of 32 bits that the values of most packets have."""
-        return self.values * self.value_bits // 32
+        """Words of 32 bits that the values of most packets fill."""
+        return (self.values * self.value_bits + 8 * self.sum.scales(self.values)) // 32
 
     @property
     def frame_bits(self) -> int:

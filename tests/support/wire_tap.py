@@ -29,8 +29,9 @@ from p4fabric.simulate import taps
 from scapy.layers.l2 import Ether
 
 from testbed.dissect import Ina
-from testbed.number_formats import FORMATS
+from testbed.number_formats import BLOCKS, FORMATS
 from testbed.protocols import sizes, wire
+from testbed.protocols.formats import mx8
 from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.switchml import ONE_TREE, new_trees
 from testbed.setup import Setup
@@ -97,6 +98,7 @@ class Job:
         self.omit, self.short = job.omit_zeros, job.value_bits < 32
         self.bits = job.value_bits if self.short else 16
         self.floats = FORMATS[job.sum].is_float
+        self.blocks = FORMATS[job.sum].numbers == BLOCKS
         self.window, self.sets = 1, 1
         self.place, self.trees = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if isinstance(options, SwitchmlSpec):
@@ -104,6 +106,10 @@ class Job:
             part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
             trees = new_trees(part, options.window)
             self.place, self.trees = trees.place.astype(np.int64), trees.number
+
+    def short_bytes(self, values: int) -> int:
+        """Bytes of so many values in a short packet."""
+        return self.bits // 8 * values + (values // mx8.BLOCK if self.blocks else 0)
 
 
 class Network:
@@ -465,21 +471,25 @@ def _values(
     """Whether packets have values, how long these are, and who needs them."""
     job, count = c.job, c.network.values
     carries, short = np.isin(c.kind, WITH_VALUES), c.flags & wire.SHORT != 0
-    right = length == np.where(carries, base + np.where(short, job.bits // 8, 4) * count, base)
+    right = length == np.where(
+        carries, base + np.where(short, job.short_bytes(count), 4 * count), base
+    )
     transfer = (c.kind == wire.CONTROL) & (c.extra > 0)
     good = right | transfer & (length <= base + 4 * count)
     good &= (carries | ~short) & (job.omit | (c.kind <= wire.COLLIDED))
     yield from _where("any", "length", good, numbers)
     for wide, size in ((True, 4), (False, job.bits // 8)):
         places = np.flatnonzero(good & carries & (short != wide) & (job.omit | job.short))
-        raw = b"".join([frames[number][base:] for number in numbers[places]])
+        raw = b"".join([frames[number][base:][: size * count] for number in numbers[places]])
         found = np.frombuffer(raw, f">i{size}").reshape(places.size, count)
         some = found.any(axis=1) | (not job.omit)
         yield from _where("any", "values (all are 0)", some, numbers[places])
         half = 1 << job.bits - 1
-        narrow = (
-            found.astype(int) & 0xFFFF == 0 if job.floats else (found >= -half) & (found < half)
-        )
+        narrow = (found >= -half) & (found < half)
+        if job.blocks and wide:
+            narrow = _of_blocks(found)
+        elif job.floats:
+            narrow = found.astype(int) & 0xFFFF == 0
         fits = narrow.all(axis=1) & some & wide & job.short
         fits &= c.flags[places] & wire.FLOAT == 0
         yield from _where("any", "values (fewer bits are enough)", ~fits, numbers[places])
@@ -488,6 +498,13 @@ def _values(
     unneeded = np.where(from_one, named, ~named) & (c.kind == wire.RESULT) & (c.target >= 0)
     unneeded |= from_one & ~named & (c.kind == wire.GRADIENT) & (c.maker >= 0)
     yield from _where("any", "values (nobody needs them)", ~(unneeded & c.meant), numbers)
+
+
+def _of_blocks(found: np.ndarray) -> np.ndarray:
+    """True for each float32, by its bits, that a block of mx8 has a place for."""
+    words = found.astype(np.uint32)
+    same = mx8.quantised(words.reshape(-1)).reshape(words.shape) == words
+    return same & ((words >> np.uint32(23) & np.uint32(0xFF)) < 255)
 
 
 class Tap:

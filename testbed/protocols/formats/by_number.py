@@ -17,14 +17,21 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
-from testbed.number_formats import BFLOAT16, FLOAT32_EXACT, FPISA, HALVES, INTEGERS
+from testbed.number_formats import (
+    BFLOAT16,
+    BLOCKS,
+    FLOAT32_EXACT,
+    FPISA,
+    HALVES,
+    INTEGERS,
+)
 from testbed.protocols import values, wire
-from testbed.protocols.formats import bfloat16, float32, float32_exact, fpisa
+from testbed.protocols.formats import bfloat16, float32, float32_exact, fpisa, mx8
 
 # By the numbers that workers send; those of integers are in values.py.
-H_BITS = np.array([0, 16, 4, 16])  # significant bits of h
-C_BITS = np.array([0, 8, 4, 8])  # significant bits of c,
-C_PLACES = np.array([1, 4, 1, 16])  # which it has in one of so many places
+H_BITS = np.array([0, 16, 4, 16, 4])  # significant bits of h
+C_BITS = np.array([0, 8, 4, 8, 3])  # significant bits of c,
+C_PLACES = np.array([1, 4, 1, 16, 4])  # which it has in one of so many places
 EXACT = -1.0
 WRONG_BOUND = 1.0 + 2.0**-9  # of a sum that a switch has said to be wrong: parts of it are lost
 EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
@@ -104,7 +111,11 @@ def _position(numbers, key, position):
     step = product(np.uint32(position), np.uint32(0x9E3779B1))
     x = np.int64(mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF))))
     h = x & ((np.int64(1) << H_BITS[numbers]) - 1) | 1
-    return -h if x >> 31 else h, UNITS[x >> 20 & (EXPONENTS - 1)]
+    own = -h if x >> 31 else h
+    if numbers == BLOCKS:  # one exponent for a block
+        step = product(np.uint32(position // mx8.BLOCK), np.uint32(0x85EBCA6B))
+        x = np.int64(mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF))))
+    return own, UNITS[x >> 20 & (EXPONENTS - 1)]
 
 
 @njit(cache=True)
@@ -141,7 +152,36 @@ def wrong_generated(numbers, row, base, count, key, factor_sum, factor_size, bou
 
 
 @njit(cache=True)
-def expected_generated(numbers, key, position, factor_sum):
-    """The exact sum of a position, rounded once, as the int32 of its bits."""
+def _rounded_block(key, block, count, factor_sum):
+    """The words, uint32[BLOCK], of a block of the sum of all workers' values, of which the fragment
+    has `count`."""
+    words = np.zeros(mx8.BLOCK, np.uint32)
+    start = mx8.BLOCK * block
+    for i in range(min(mx8.BLOCK, count - start)):
+        sum_ = np.float32(exact_generated(BLOCKS, key, start + i, factor_sum))
+        words[i] = float32.word_of(sum_)
+    mx8.round_blocks(words)
+    return words
+
+
+@njit(cache=True)
+def wrong_blocks(row, base, count, key, factor_sum):
+    """Position of the first value of mx8 that is not the exact sum, rounded, or -1."""
+    for block in range(-(-count // mx8.BLOCK)):
+        words = _rounded_block(key, block, count, factor_sum)
+        start = mx8.BLOCK * block
+        for i in range(min(mx8.BLOCK, count - start)):
+            if row[base + start + i] != wire.swap(words[i]):
+                return start + i
+    return -1
+
+
+@njit(cache=True)
+def expected_generated(numbers, key, position, factor_sum, count):
+    """The exact sum of a position, rounded once, as the int32 of its bits. `count`: values of the
+    fragment, of blocks."""
+    if numbers == BLOCKS:
+        words = _rounded_block(key, position // mx8.BLOCK, count, factor_sum)
+        return np.int64(np.int32(words[position % mx8.BLOCK]))
     word = float32.word_of(np.float32(exact_generated(numbers, key, position, factor_sum)))
     return np.int64(np.int32(bfloat16.rounded(word) if numbers == HALVES else word))

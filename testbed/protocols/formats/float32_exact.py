@@ -105,8 +105,9 @@ def nearest(words: Iterable[int]) -> int:
     what is no number are as in IEEE 754."""
     numbers = np.array(list(words), np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
-        if not np.isfinite(numbers).all():
-            return int(NAN) if np.isnan(total := numbers.sum()) else int(total.view(np.uint32))
+        if not (finite := np.isfinite(numbers)).all():
+            total = numbers[~finite].sum()  # finite ones may overflow on the way
+            return int(NAN) if np.isnan(total) else int(total.view(np.uint32))
         if not numbers.any():
             return int(SIGN if np.signbit(numbers).all() else 0)
     exact = sum((Fraction(float(each)) for each in numbers), Fraction(0))

@@ -92,7 +92,8 @@ def sums(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, int]:
     """The sums of rows in this order, uint32 of any shape each, and how many additions are wrong:
     the reference of tests, by numpy, on the values themselves."""
     wrong = 0
-    exponent = mantissa = np.zeros(rows[0].shape)
+    exponent: np.ndarray = np.zeros(rows[0].shape)
+    mantissa: np.ndarray = exponent
     for i, row in enumerate(rows):
         bits = row.astype(np.int64)
         own = np.maximum(bits >> 23 & 0xFF, 1)

@@ -45,6 +45,8 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
             "found int8, and job alexnet-0 has 259 workers: a sum of",
         ),
         ({"sum": "float32_exact", "system": "atp"}, "with system atp; switches pass on sums of"),
+        ({"sum": "mx8"}, "found mx8 with system esa; switches pass on sums of"),
+        ({"sum": "mx8", "system": "ps", "values": 16}, "packet 16; allowed: 32 values or more"),
         ({"sum": "float32_exact", "system": "tree"}, "workers of a job that gets no tree pass on"),
         ({"sum": "float32_exact", "system": "ring"}, "with system ring; workers pass on sums of"),
         ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),

@@ -59,7 +59,7 @@ def test_a_sum_in_any_order_is_right_and_one_of_other_workers_is_wrong(seed, wor
         total = total + parts[worker]
     assert wrong(total, check) == -1
     assert wrong(np.array(exact), check) == -1
-    found = by_number.expected_generated(SINGLES, check[0], 3, check[1])
+    found = by_number.expected_generated(SINGLES, check[0], 3, check[1], 8)
     assert np.int32(found) == np.float32(exact[3]).view(np.int32)
     for other in (-parts[places[0]], parts[places[0]]):
         assert wrong(np.array(exact) + other, check) == 0
