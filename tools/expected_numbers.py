@@ -22,13 +22,15 @@ import pandas as pd
 
 from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
-from testbed.number_formats import BLOCKS, FORMATS, NumberFormat
+from testbed.number_formats import BLOCKS, FORMATS
 from testbed.protocols import values, wire
 from testbed.protocols.formats import by_number, float32_exact, fpisa, mx8
+from testbed.protocols.formats.sum_errors import ExactSums, exact_sums
 from testbed.results.counters import OVERWRITTEN
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
+from testbed.setup.host_specs import host_specs
 from testbed.simulate.virtual_run import run_repetition
 from tools.expected_rows import command
 
@@ -99,28 +101,11 @@ def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
     return found
 
 
-def exact(setup: Setup, number_format: NumberFormat) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(exact sum, sum of the absolute values) of each generated value, float64[N] both, by
-    iteration, in the order of the model."""
-    job = setup.jobs[0]
-    workers, numbers = len(job.group.workers), number_format.numbers
+def exact(setup: Setup) -> Iterator[ExactSums]:
+    """The exact sums of generated values, by iteration."""
+    job = host_specs(setup)[0].job
     for iteration in range(job.iterations):
-        total, size = by_number.factor_sums(numbers, setup.seed, 0, iteration, workers)
-        found: list[tuple[float, float]] = []
-        whole = iteration * job.fragments
-        for layer in job.job.trace().layers:
-            for position in range(layer.values):
-                place = position % setup.platform.values
-                key = values.fragment_key(setup.seed, 0, whole + position // setup.platform.values)
-                found.append(
-                    (
-                        by_number.exact_generated(numbers, key, place, total),
-                        abs(by_number.exact_generated(numbers, key, place, size)),
-                    )
-                )
-            whole += -(-layer.values // setup.platform.values)
-        sums, sizes = np.array(found).T
-        yield sums, sizes
+        yield exact_sums(job, iteration)
 
 
 def received(table: pd.DataFrame, iteration: int) -> np.ndarray:
@@ -136,7 +121,7 @@ def error_over_bound(number_format: str) -> float:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
             bound = (ranks - 1) * 2.0**-24
-            for i, (sums, sizes) in enumerate(exact(setup, FORMATS[number_format])):
+            for i, (sums, sizes) in enumerate(exact(setup)):
                 error = np.abs(received(table, i).astype(float) - sums) / (bound * sizes)
                 found = max(found, float(error.max()))
     return found
@@ -148,7 +133,7 @@ def rounded_once(number_format: str) -> float:
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
-            for i, (sums, _) in enumerate(exact(setup, FORMATS[number_format])):
+            for i, (sums, _) in enumerate(exact(setup)):
                 same = received(table, i) == nearest_bfloat16(sums)
                 right, count = right + int(same.sum()), count + same.size
     return right / count
@@ -161,7 +146,7 @@ def wrong_exact() -> float:
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of("float32_exact", ranks, step)
-            for i, (sums, _) in enumerate(exact(setup, FORMATS["float32_exact"])):
+            for i, (sums, _) in enumerate(exact(setup)):
                 found += int((received(table, i) != sums.astype(np.float32)).sum())
     draw = np.random.default_rng(1)
     for _ in range(HARD):

@@ -1,4 +1,5 @@
-"""Bits in which the sums of two runs differ, or those of a run's workers (table `sums`)."""
+"""Bits in which the sums of two runs differ, or those of a run's workers, and their errors (table
+`sums`)."""
 
 from __future__ import annotations
 
@@ -76,6 +77,18 @@ def between_workers(table: pd.DataFrame) -> dict[int, Difference]:
     return found
 
 
+def errors_of(table: pd.DataFrame) -> dict[int, tuple[float, float]]:
+    """By job, the largest and the mean error of the sums of a run, over the sums of the absolute
+    values. Jobs without, and runs that are older, are left out."""
+    if "largest_error" not in table:
+        return {}
+    known = table.dropna(subset=["largest_error", "mean_error"])
+    return {
+        int(job): (float(rows["largest_error"].max()), float(rows["mean_error"].mean()))
+        for job, rows in known.groupby("job")
+    }
+
+
 def sentences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
     """Differences of the sums of two runs, and between the workers of each; empty unless both have
     kept them."""
@@ -90,13 +103,23 @@ def sentences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
         said += _of_jobs(runs[0], "between the runs", between_runs(*tables))
     for run, title, table in zip(runs, titles, tables, strict=True):
         said += _of_jobs(run, f"between the workers of {title}", between_workers(table))
+        names = _names(run)
+        said += [
+            f"errors of the sums of {names[job]} in {title}: {largest:.2g} at most, {mean:.2g} in"
+            " the mean, of the sum of the absolute values"
+            for job, (largest, mean) in errors_of(table).items()
+        ]
     return said
 
 
 def _of_jobs(run: Results, which: str, found: Mapping[int, Difference]) -> list[str]:
-    jobs = run.table("jobs")
-    names = dict(zip(jobs["job"], jobs["name"], strict=True))
+    names = _names(run)
     return [f"sums of {names[job]}, {which}: {each.text}" for job, each in found.items()]
+
+
+def _names(run: Results) -> dict[int, str]:
+    jobs = run.table("jobs")
+    return dict(zip(jobs["job"], jobs["name"], strict=True))
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[Place, int, np.ndarray]]:

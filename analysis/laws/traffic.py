@@ -25,7 +25,13 @@ OF_EVENTS = {
 PASSED = "not_aggregated"  # a cause of departures
 # Events of the other packets that a pool sees: reminders and results.
 NOT_GRADIENTS = {"reminders", "reminders_empty", "releases", "results_passed"}
-NO_EVENTS = {"ended", "filling", "held", "sums"}  # how the names of all other counters begin
+NO_EVENTS = {
+    "ended",
+    "filling",
+    "held",
+    "overwritten",
+    "sums",
+}  # how the names of all other counters begin
 
 
 def is_event(counter: str) -> bool:

@@ -26,6 +26,10 @@ which has B bits again, and stands for result * 2^bits / scale. Each worker's ro
 half a step at most, and that of the sum by half of 2^bits steps: `short_error_bound`. Had the
 workers sent so few bits instead that no sum leaves B bits, each would be off by half of 2^bits
 steps.
+
+A switch keeps two sums of 8-bit steps in one word of its registers (p4/int8.p4), which is 2^16 *
+first + second, modulo 2^32. Adding words adds both sums, and they can be taken apart as long as
+each is an int16: no sum of MOST_PACKED workers leaves that.
 """
 
 from __future__ import annotations
@@ -108,3 +112,18 @@ def short_error_bound(exponent: int, workers: int, bits: int = 16) -> float:
     """Largest difference between a result over its scale and the sum of the floats."""
     steps = (workers + (1 << rounded_bits(workers))) / 2
     return float(steps / short_scale_of(exponent, bits))
+
+
+MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers
+
+
+def packed(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Words, uint32, of two int16 in each; int32 of any shape."""
+    return (first.astype(np.int64) * 2**16 + second).astype(np.uint32)
+
+
+def taken_apart(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two sums of uint32 of any shape, int32."""
+    second = words.astype(np.int16).astype(np.int32)
+    first = (words - second.astype(np.uint32)).astype(np.int32) >> 16
+    return first, second

@@ -801,6 +801,17 @@ _DECLARED = (
                 "",
                 "32 bits of each sum, little-endian, in the order of the model's values",
             ),
+            *(
+                _number(
+                    f"{which}_error",
+                    f"{which} distance of a sum from the exact one, over the sum of the absolute"
+                    " values ([numbers.md](numbers.md#errors)); null: the values are recorded, or a"
+                    " program's",
+                    True,
+                    "float64",
+                )
+                for which in ("largest", "mean")
+            ),
         ),
         key=("repetition", "job", "worker", "iteration"),
     ),

@@ -115,17 +115,33 @@ def host_rows(
 
 def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
     """Table sums: one row for each worker that has kept its sums, and iteration."""
-    return [
-        {
-            "job": host.spec.job.number,
-            "worker": host.spec.number,
-            "iteration": iteration,
-            "words": words.astype("<u4").tobytes(),
-        }
-        for host in hosts
-        if host.sums is not None
-        for iteration, words in enumerate(host.sums)
-    ]
+    kept = [host for host in hosts if host.sums is not None]
+    if not kept:
+        return []
+    from testbed.protocols.formats.sum_errors import ExactSums, errors, exact_sums
+
+    rows: list[Row] = []
+    known: dict[tuple[int, int], ExactSums] = {}
+    for host in kept:
+        job = host.spec.job
+        assert host.sums is not None
+        for iteration, words in enumerate(host.sums):
+            largest = mean = None
+            if job.gradients is None and not job.program:
+                place = job.number, iteration
+                exact = known.get(place) or known.setdefault(place, exact_sums(job, iteration))
+                largest, mean = errors(job, words, exact)
+            rows.append(
+                {
+                    "job": job.number,
+                    "worker": host.spec.number,
+                    "iteration": iteration,
+                    "words": words.astype("<u4").tobytes(),
+                    "largest_error": largest,
+                    "mean_error": mean,
+                }
+            )
+    return rows
 
 
 def job_rows(

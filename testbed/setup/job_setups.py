@@ -151,14 +151,10 @@ class Platform:
         return np.concatenate([jobs, jobs.repeat(self.groups)])
 
     @property
-    def packet_words(self) -> int:
-        """Words of 32 bits that the values of most packets fill."""
-        return (self.values * self.value_bits + 8 * self.sum.scales(self.values)) // 32
-
-    @property
     def frame_bits(self) -> int:
         """Bits of most packets' frames."""
-        return frame_bits(self.packet_words, self.bitmap_bits)
+        scales = self.sum.scales(self.values) if self.value_bits < 32 else 0
+        return frame_bits(0, self.bitmap_bits) + self.values * self.value_bits + 8 * scales
 
     @property
     def longest_frame_bits(self) -> int:

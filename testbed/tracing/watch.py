@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from p4engine.switch.pass_watch import FIRST_MARK, Left, PassWatch
 
-from testbed.protocols.formats import int8
+from testbed.protocols import block_float
 from testbed.setup import Setup
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
@@ -261,7 +261,7 @@ class _Reader:
         place = offset & ~1 if self._packs else offset
         raw: int = self._switch.register_read(f"value_{place:0{digits}x}", slot.place, 1)[0]
         if self._packs:
-            return int(int8.taken_apart(np.array([raw], np.uint32))[offset & 1][0])
+            return int(block_float.taken_apart(np.array([raw], np.uint32))[offset & 1][0])
         return int32(raw)
 
     def _of_set(self, packet: Packet) -> Slot | None:
