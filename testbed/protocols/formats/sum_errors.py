@@ -55,7 +55,7 @@ def exact_sums(job: JobSpec, iteration: int) -> ExactSums:
 
 
 def numbers_of(job: JobSpec, words: np.ndarray) -> np.ndarray:
-    """What received words, uint32 of any shape, stand for, float64."""
+    """The numbers, float64, that received words stand for, uint32 of any shape."""
     if FORMATS[job.sum].is_float:
         return words.view(np.float32).astype(np.float64)
     bits = rounded_bits(job.workers) if job.value_bits == 8 else 0

@@ -14,6 +14,7 @@ from testbed.analysis.data.sum_data import (
     errors_of,
 )
 from testbed.experiment import load_text
+from testbed.number_formats import FORMATS
 from testbed.protocols import values
 from testbed.protocols.formats import by_number
 from testbed.results.reader import ResultsError
@@ -39,7 +40,8 @@ jobs:
 
 def text(system="switchml", sum="float32", jitter="1 us", loss="0 %", scale="0.000002") -> str:
     memory = memory_line(system, 256)
-    return TEXT % {
+    least = max(16, FORMATS[sum].least_values)
+    return TEXT.replace("packet: 16", f"packet: {least}") % {
         **{"system": system, "sum": sum, "memory": memory},
         **{"jitter": jitter, "loss": loss, "scale": scale},
     }
@@ -51,11 +53,11 @@ def kept(**parts: str) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(repetition=0)
 
 
-@pytest.mark.parametrize("number_format", ["int32", "float32"])
+@pytest.mark.parametrize("number_format", ["int32", "float32", "int8", "mx8", "fpisa"])
 def test_delays_change_bits_of_floats_alone(number_format):
     first, second = (kept(sum=number_format, jitter=jitter) for jitter in ("1 us", "4 us"))
     (found,) = between_runs(first, second).values()
-    assert (found.bits > 0) == (number_format == "float32")
+    assert (found.bits > 0) == FORMATS[number_format].ordered
     (among,) = between_workers(second).values()
     assert among == Difference(3 * found.sums)
     # Each word is the one sum of a position: as many as the model has values, none of filling.
