@@ -142,18 +142,21 @@ def _bounds(ended: pd.DataFrame) -> tuple[float, float]:
 
 
 def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str:
-    """The mean JCT, and what took most of it."""
+    """The mean JCT and what took most of it. What the sentence adds up is the JCT: computation, the
+    least time of the packets on their links, and, by name, what is neither."""
     head = f"Mean JCT: {units.time(jct)}."
     if computing > MOST * jct:
-        return f"{head} Computation was the bottleneck: it takes {units.time(computing)}."
+        text = f"{head} Computation was the bottleneck: it takes {units.time(computing)}"
+        return text + _others(jct, computing, "communication that it does not hide, and waiting")
     if at_packets > MOST * jct:
-        return (
-            f"{head} The links were the bottleneck: these packets take at least"
-            f" {units.time(at_packets)}."
-        )
+        text = f"{head} The links were the bottleneck: these packets take at least"
+        text += f" {units.time(at_packets)}"
+        return text + _others(jct, at_packets, "computation that they do not hide, and waiting")
     known = [f"computation takes {units.time(computing)}"] if computing == computing else []
     if bound == bound:
         known.append(f"the gradients take at least {units.time(bound)} on the links")
+        if at_packets > bound:
+            known[-1] += f", all packets {units.time(at_packets)}"
     if not known:
         return head
     listed = ", and ".join(known)
@@ -161,10 +164,19 @@ def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str
     both = computing + at_packets
     if both != both:
         return text
-    if both > MOST * jct:
-        overlap = ", so they overlap" if both > jct else ""
-        return f"{text} Together they are {units.share(both / jct)} of the JCT{overlap}."
-    return f"{text} The rest was mostly waiting: for slower workers, timers or aggregators."
+    text += f" Together they are {units.time(both)}"
+    if both > jct:
+        return f"{text}, {units.share(both / jct)} of the JCT, so they overlap."
+    return text + _others(jct, both, "waiting: for slower workers, timers or aggregators")
+
+
+def _others(jct: float, known: float, what: str) -> str:
+    """The share of the JCT that is known, and what the others are."""
+    rest = jct - known
+    if units.share(rest / jct) == units.share(0) or rest < 0:
+        return ", all of the JCT."
+    others = f"the other {units.time(rest)}, {units.share(rest / jct)}, are {what}"
+    return f", {units.share(known / jct)} of the JCT; {others}."
 
 
 class _Part(NamedTuple):

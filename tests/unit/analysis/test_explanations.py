@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.analysis.data.critical_path import COMPUTE, PATH
 from testbed.analysis.data.explanations import of_comparison, of_run
@@ -66,9 +69,10 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
             {"communication_bound_at_packets_ns": 9 * S},
             "these packets take at least 9.00 s",
         ),
-        ({"communication_bound_at_packets_ns": 7 * S}, "Together they are 90.0 % of the JCT."),
+        ({"communication_bound_at_packets_ns": 7 * S}, "Together they are 9.00 s, 90.0 % of the JCT;"),
         ({"communication_bound_at_packets_ns": 8.2 * S}, "102.0 % of the JCT, so they overlap."),
-        ({}, "The rest was mostly waiting"),
+        ({}, "the other 4.00 s, 40.0 %, are waiting: for slower workers"),
+        ({"computation_ns": 2.5 * S}, "it takes 10.0 s, all of the JCT."),
         ({"communication_bound_at_packets_ns": 9 * S}, "from 4.00 s to 9.00 s"),
         ({"ps_packets_per_fragment": 1.25}, "PS packets per fragment: 1.250"),
         ({"retransmissions": 50}, "5.0 % of the gradient packets were retransmitted"),
@@ -82,6 +86,22 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
 )
 def test_what_limited_a_run(changed, said):
     assert said in " ".join(of_run(frames(**changed)))
+
+
+@given(*[st.floats(0.01, 3)] * 2, st.floats(1, 2))
+def test_the_parts_of_a_jct_add_up_to_it(computing, bound, more):
+    """In each first sentence, whatever the run: a part and its share, and the others with theirs,
+    are the whole; or parts exceed it, and the sentence says that they overlap."""
+    changed = {"computation_ns": computing * S, "communication_bound_ns": bound * S}
+    text = of_run(frames(**changed, communication_bound_at_packets_ns=more * bound * S))[0]
+    shares = [float(each) for each in re.findall(r"([\d.]+) %", text)]
+    assert "Neither" not in text and "Compare" not in text
+    if "so they overlap" in text:
+        assert shares[0] == pytest.approx(10 * (4 * computing + more * bound), abs=0.06)
+        assert shares[0] >= 100
+    elif not text.endswith(", all of the JCT."):
+        assert sum(shares) == pytest.approx(100, abs=0.11) and len(shares) == 2
+        assert re.search("; the other .* are (communication|computation|waiting)", text)
 
 
 @pytest.mark.parametrize(
