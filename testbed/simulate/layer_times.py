@@ -1,7 +1,7 @@
 """The time of jobs of which some layers were simulated: that of the others is added.
 
 A repetition is simulated with several sizes, which differ by the same number of layers (a step;
-traffic/layer_sample.py). What the steps add has to agree within the sample's tolerance, all of
+traffic/layer_sample.py). Sizes know nothing of each other, so threads simulate them side by side. What the steps add has to agree within the sample's tolerance, all of
 them, and must not grow or fall from each step to the next; then those that are left out add their
 mean. Differences of whole runs, and not times of layers, are what is added, so overlap, bubbles of
 a pipeline and other jobs are in them.
@@ -16,8 +16,10 @@ whole.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -35,12 +37,60 @@ from testbed.traffic.rank_source import TransformerSource, stretched
 if TYPE_CHECKING:
     from testbed.experiment.schema_jobs import Job
     from testbed.setup import Setup
+    from testbed.simulate.simulation import Simulation
 
 Steps = Mapping[str, np.ndarray]  # columns of table steps
 Kind = tuple[str, str]  # of calls: collective, kind of group
 TREND = 0.25  # of the tolerance: what steps may add up to that grow or fall throughout
 HEARD = "heard"  # that all of a send has arrived, beside kinds of calls
 REMEDY = "Take a larger sample.least, a larger sample.tolerance, or all layers"
+
+
+class Sizes:
+    """The smaller sizes of a repetition, which further threads simulate while its own one
+    simulates the largest; it takes part in them afterwards. Use as a context manager."""
+
+    def __init__(
+        self,
+        setups: Sequence[Setup],
+        jobs_of: Callable[[Setup, Callable[[Simulation], None]], list[Row]],
+        threads: int,
+    ) -> None:
+        """setups: the smallest first. jobs_of: simulates one and calls a function now and then;
+        rows of table jobs. threads: with that of the largest size."""
+        self._jobs_of, self._stopped = jobs_of, threading.Event()
+        self._rows: list[list[Row]] = [[] for _ in setups]
+        self._left = [*enumerate(setups)]
+        others = min(threads - 1, len(setups))
+        self._pool = ThreadPoolExecutor(max(1, others))
+        self._others = [self._pool.submit(self._simulate) for _ in range(others)]
+
+    def __enter__(self) -> Sizes:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stopped.set()
+        self._pool.shutdown()
+
+    def rows(self) -> list[list[Row]]:
+        """Rows of table jobs of each size. Raises RunError."""
+        self._simulate()
+        for each in self._others:
+            each.result()
+        return self._rows
+
+    def _simulate(self) -> None:
+        """Simulate sizes that nobody has begun, the largest of them first."""
+        while not self._stopped.is_set():
+            try:
+                number, setup = self._left.pop()
+            except IndexError:
+                return
+            self._rows[number] = self._jobs_of(setup, self._tick)
+
+    def _tick(self, _: Simulation) -> None:
+        if self._stopped.is_set():
+            raise RunError("another size has ended the run")
 
 
 def add(

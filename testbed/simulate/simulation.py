@@ -46,13 +46,17 @@ class Simulation:
     (where jobs come and go), `control` (where links fail, or jobs start late that may get trees
     then), `unfinished` (why a job could not finish, by its number)."""
 
-    def __init__(self, setup: Setup, compiled: Compiled, threads: int = 1) -> None:
-        """`threads`: at most so many work on it; the results do not depend on it."""
+    def __init__(
+        self, setup: Setup, compiled: Compiled, threads: int = 1, sampled: bool = True
+    ) -> None:
+        """`threads`: at most so many work on it; the results do not depend on it. sampled: False for
+        no samples of the switches' memory."""
         platform = setup.platform
         self.nodes = world.build(setup, compiled)
         self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
-        if platform.aggregators > 0:
+        self._sampled = sampled and platform.aggregators > 0
+        if self._sampled:
             self._look = dataplane.SnapshotTaker(platform)
         self.cluster = None
         if platform.arrivals:
@@ -89,8 +93,7 @@ class Simulation:
 
     def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
         """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
-        sampled = self.setup.platform.aggregators > 0
-        sample_ns = 0 if sampled else NEVER
+        sample_ns = 0 if self._sampled else NEVER
         check_ns = self.setup.timeout_ns
         pauses_ns = PAUSES_NS if self._pauses else NEVER
         while True:
@@ -132,7 +135,7 @@ class Simulation:
                 self._check_progress(now_ns)
                 check_ns = now_ns + self.setup.timeout_ns
                 tick(self)
-        if sampled:
+        if self._sampled:
             self._sample(self.now_ns, last=True)
 
     # -- samples

@@ -74,46 +74,51 @@ def run_repetition(
     write: Callable[[dict[str, Any]], None] = lambda tables: None,
     page: Page | None = None,
     captures: Captures | None = None,
+    sampled: bool = True,
 ) -> dict[str, Any]:
     """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
-    Of jobs whose layers are sampled, smaller sizes are run before (layer_times.py).
+    Of jobs whose layers are sampled, smaller sizes are run beside it (layer_times.py).
     `write` takes them, too, before the error that says which job could not finish. page: shows it
-    meanwhile. captures: of ports. Raises RunError."""
+    meanwhile. captures: of ports. sampled: False for no samples of the switches' memory. Raises
+    RunError."""
     from testbed.simulate import layer_times
     from testbed.simulate.simulation import Simulation
 
-    before = []
-    for number, each in enumerate(setup.smaller, 1):
-        with step(console, f"simulating size {number} of {len(setup.smaller) + 1} of the layers"):
-            before.append(run_repetition(each, compiled, None, threads)["jobs"])
+    def jobs_of(size: Setup, tick: Callable[[Simulation], None]) -> list[Row]:
+        simulation = Simulation(size, compiled, sampled=False)
+        with contextlib.closing(simulation.parts):
+            simulation.run(tick)
+        rows: list[Row] = _tables(simulation)["jobs"]
+        return rows
+
     with step(console, LOADING):
-        simulation = Simulation(setup, compiled, threads)
+        simulation = Simulation(setup, compiled, 1 if setup.smaller else threads, sampled)
     which = ""
     if setup.repetitions > 1:
         which = f", repetition {setup.repetition + 1} of {setup.repetitions}"
-    with (
-        contextlib.closing(simulation.parts),
-        captures.of(simulation.nodes, which) if captures else contextlib.nullcontext(),
-        VirtualView(simulation, console or Console(quiet=True), page) as view,
-    ):
+    with layer_times.Sizes(setup.smaller, jobs_of, threads) as sizes:
+        with (
+            contextlib.closing(simulation.parts),
+            captures.of(simulation.nodes, which) if captures else contextlib.nullcontext(),
+            VirtualView(simulation, console or Console(quiet=True), page) as view,
+        ):
 
-        def tick(simulation: Simulation) -> None:
-            view.tick(simulation)
-            if captures:
-                captures.write(simulation.parts.next_ns)
+            def tick(simulation: Simulation) -> None:
+                view.tick(simulation)
+                if captures:
+                    captures.write(simulation.parts.next_ns)
 
-        began_s = time.monotonic()
-        simulation.run(tick)
-        took_s = time.monotonic() - began_s
-        _log.info("%s of virtual time: %.3f s", units.time(simulation.now_ns), took_s)
-        view.last(simulation)
-    with step(console, "collecting the results"):
-        tables = _tables(simulation)
-    for job in tables["jobs"]:
-        if not job["exact"]:
-            raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
-    if before:
-        layer_times.add(setup, before, tables["jobs"], tables.get("steps"))
+            began_s = time.monotonic()
+            simulation.run(tick)
+            took_s = time.monotonic() - began_s
+            _log.info("%s of virtual time: %.3f s", units.time(simulation.now_ns), took_s)
+            view.last(simulation)
+        with step(console, "collecting the results"):
+            tables = _tables(simulation)
+        if setup.smaller:
+            with step(console, "simulating what is left of the smaller sizes of the layers"):
+                smaller = sizes.rows()
+            layer_times.add(setup, smaller, tables["jobs"], tables.get("steps"))
     write(tables)
     for job, why in simulation.unfinished.items():
         raise RunError(f"job {setup.listed[job].name} could not finish: {why}")
@@ -160,6 +165,9 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
+    for job in job_rows:
+        if not job["exact"]:
+            raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
     later = simulation.control.roots() if simulation.control else {}
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)

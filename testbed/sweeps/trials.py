@@ -29,8 +29,7 @@ from p4fabric.base.steps import quiet_console, step
 
 from testbed.results import environment, hand_over, read
 from testbed.run_parts.program import prepare
-from testbed.run_parts.run import Run
-from testbed.runner import VIRTUAL, carry_out, execute, get_ready
+from testbed.runner import VIRTUAL, carry_out, get_ready
 from testbed.schemes import set_up
 from testbed.setup.window_range import tried_values
 from testbed.sweeps import best_values
@@ -50,11 +49,12 @@ SEEDS = 3
 _SEEDS_BELOW = 2 * 10**9
 
 
-def seeds_of(first: int, repetitions: int) -> list[int]:
-    """The seeds of trials: none of first, first + 1, ..., which the repetitions have."""
+def seeds_of(first: int, repetitions: int, count: int = SEEDS) -> list[int]:
+    """The seeds of trials: none of first, first + 1, ..., which the repetitions have. count: with
+    further ones."""
     found: list[int] = []
     number = 0
-    while len(found) < SEEDS:
+    while len(found) < count:
         text = f"tuning {first} {number}"
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % _SEEDS_BELOW
         if seed not in found and not first <= seed < first + repetitions:
@@ -185,18 +185,19 @@ def try_one(experiment: Experiment, folder: str) -> tuple[float | None, str]:
 
 
 def _mean_jct(experiment: Experiment) -> float:
-    quiet = quiet_console()
-    with tempfile.TemporaryDirectory(prefix="ina-trial-") as temporary:
-        parent = Path(temporary)
-        if experiment.runtime == VIRTUAL:
-            setup = set_up(experiment)
-            folder = execute(Run(experiment, setup, prepare(setup), quiet), parent)
-        else:
-            folder = carry_out(experiment, parent, (), quiet)
-        jct_ns = read(folder).jobs["jct_ns"].dropna()
-    if not len(jct_ns):
+    if experiment.runtime == VIRTUAL:
+        from testbed.simulate.virtual_run import run_repetition
+
+        setup = set_up(experiment)
+        tables = run_repetition(setup, prepare(setup).compiled, sampled=False)
+        jct_ns = [row["jct_ns"] for row in tables["jobs"] if row["jct_ns"] is not None]
+    else:
+        with tempfile.TemporaryDirectory(prefix="ina-trial-") as parent:
+            folder = carry_out(experiment, Path(parent), (), quiet_console())
+            jct_ns = read(folder).jobs["jct_ns"].dropna().tolist()
+    if not jct_ns:
         raise RunError("no job ended")
-    return float(jct_ns.mean())
+    return sum(jct_ns) / len(jct_ns)
 
 
 def plan_of(experiment: Experiment, setup: Setup) -> list[str]:

@@ -15,7 +15,8 @@ from testbed.experiment import load_text
 from testbed.results import read
 from testbed.runner import run
 from testbed.simulate import layer_times
-from tests.support.virtual import run_virtual
+from testbed.simulate.layer_times import Sizes
+from tests.support.virtual import content, run_virtual
 
 EXPERIMENT = """
 name: test
@@ -90,6 +91,20 @@ def test_a_sample_takes_as_long_as_the_whole(
     assert found["compute_ns"] == pytest.approx(whole["compute_ns"], rel=1e-4)
     assert found["layers"] == layers and found["layers_simulated"] == 4 * sizes[2]
     assert found["layers_ns"] == found["jct_ns"] - found["end_ns"] > 0
+
+
+def test_threads_that_simulate_sizes_change_no_value():
+    """Three of four sizes beside the largest one, in two more threads; and the reason of a size
+    that fails there ends the run."""
+    spec = load_text(text(SAMPLED % (8, ""), "esa"))
+    alone = run_virtual(spec)
+    assert content(run_virtual(spec, threads=3)) == content(alone)
+    with pytest.raises(RunError, match="no such size"), Sizes((1, 2), _fail, 2) as sizes:
+        sizes.rows()
+
+
+def _fail(size, tick):
+    raise RunError("no such size")
 
 
 @pytest.mark.parametrize(

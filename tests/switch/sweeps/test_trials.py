@@ -15,6 +15,7 @@ from testbed.experiment import load_text
 from testbed.results import digest, find, read
 from testbed.sweeps import sweep_runner, trials
 from testbed.sweeps.trials import seeds_of, tuned
+from tests.support.virtual import run_virtual
 
 TEXT = """
 name: tuned
@@ -83,6 +84,8 @@ def test_trials_are_known_by_what_they_are(tmp_path, tried, monkeypatch):
     known = load_text(TEXT % "esa" + "tune: {window: [16, 64]}\n")
     first = tuned(known, tmp_path).tuned
     count = len(tried)
+    rows = run_virtual(tried[0])["jobs"]  # with samples of the memory, which trials leave out
+    assert first.trials[0].jct_ns == sum(row["jct_ns"] for row in rows) / len(rows)
     assert tuned(known, tmp_path).tuned == first and len(tried) == count
     more = load_text(TEXT % "{name: esa}" + "name: other\ntune: {window: [16, 2, 64]}\n"[12:])
     tuned(more, tmp_path)
