@@ -312,10 +312,10 @@ robust: {runs: 32}
 
 Further runs of a sweep, at most so many, that show what its verdicts depend on; `ina sweep FILE
 --robust [RUNS]` asks for them, too. Points that differ in nothing but their `system` are a
-comparison. When they have finished, all of its systems run again, with up to three repetitions and
-one thing changed at a time: the delay and jitter of hosts, the window (half and twice), the length
-of queues, the scale, the seed, the phase and the order and names of jobs; then with several changes
-at once, drawn as a Latin hypercube. What was tuned keeps its value. Report, JSON and page say in
+comparison. When they have finished, all of its systems run again, with one repetition and one thing
+changed at a time: the seed, the delay and jitter of hosts, the window (half and twice), the scale,
+the phase of jobs, the length of queues, the order and names of jobs; then with several changes at
+once, drawn as a Latin hypercube. What was tuned keeps its value. Report, JSON and page say in
 which range the verdict holds, what it depends on, and which factors do not apply and why. If the
 runs do not suffice for every comparison of the sweep, some are varied, evenly spread over them.
 [verdicts.md](verdicts.md) has an example.

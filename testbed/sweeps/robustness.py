@@ -32,7 +32,7 @@ from testbed.experiment.load import load_document
 from testbed.experiment.sweep_file import Point, Sweep, shown
 from testbed.results import find, read
 from testbed.schemes import set_up
-from testbed.sweeps.trials import seeds_of
+from testbed.sweeps.trials import SEEDS, seeds_of
 from testbed.systems.tuned_options import Values as Data  # a resolved experiment as a file has it
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from testbed.setup import Setup
 
 SYSTEM = "system"
-MOST_REPETITIONS = 3  # of a further run
 AT_ONCE = 2  # the fewest runs of each system with several changes
 TOGETHER = "several at once"
 LONGEST_NS = 10**9
@@ -132,6 +131,8 @@ def _of_comparison(
     group: Sequence[Point], folder: Path, most: int
 ) -> tuple[list[Varied], list[tuple[str, str]]]:
     """Runs with at most `most` changes of these points."""
+    from testbed.analysis.data.robust_data import TOO_FEW  # it needs pandas
+
     last = [[run for run in map(read, find(folder / p.key)) if run.finished][-1] for p in group]
     described = [run.experiment for run in last]
     first = _loaded(described[0], last[0].folder)
@@ -150,10 +151,11 @@ def _of_comparison(
     rounds = max(map(len, levels), default=0)
     ordered = [found[n] for n in range(rounds) for found in levels if n < len(found)]
     alone = ordered[: max(0, most - AT_ONCE) if most > len(levels) + AT_ONCE else most]
-    tried = {level.factor for level in alone}
-    for found in levels:
-        if found[0].factor not in tried:
-            left_out.append((found[0].factor, "there are too few runs (`runs`)"))
+    for level in (level for found in levels for level in found if level not in alone):
+        others = any(each.factor == level.factor for each in alone)
+        name = f"{level.factor} {level.text}" if others else level.factor
+        left_out.append((name, TOO_FEW))
+    left_out = [*dict.fromkeys(left_out)]
     several = _hypercube(levels, most - len(alone), first.seed) if len(levels) > 1 else []
     made = []
     for level in [*alone, *several]:
@@ -188,7 +190,7 @@ def _hypercube(levels: Sequence[Sequence[Level]], count: int, seed: int) -> Iter
 def _changed(data: Data, levels: Sequence[Level]) -> Experiment:
     """The experiment with changes. Raises UserError if there is no such one."""
     made = json.loads(json.dumps(data))
-    made["repetitions"] = min(made["repetitions"], MOST_REPETITIONS)
+    made["repetitions"] = 1  # compared with the same seed of another system
     for level in levels:
         level.change(made)
     return _loaded(made, Path("/"))
@@ -342,7 +344,7 @@ def _window(data: Data, setup: Setup) -> Iterator[Level]:
 
 
 def _seed(data: Data, setup: Setup) -> Iterator[Level]:
-    for seed in seeds_of(data["seed"], data["repetitions"])[1:]:
+    for seed in seeds_of(data["seed"], data["repetitions"], SEEDS + 2)[SEEDS:]:  # not tuned on
 
         def change(data: Data, seed: int = seed) -> None:
             data["seed"] = seed
@@ -355,14 +357,15 @@ def _salt(data: Data, setup: Setup) -> Iterator[Level]:
     yield
 
 
+# What comes first is varied first: chance, and what has turned most verdicts.
 FACTORS: dict[str, Callable[[Data, Setup], Iterator[Level]]] = {
+    "seed": _seed,
     "host delay": _delay,
     "host jitter": _jitter,
     "window": _window,
-    "queue length": _queue,
     "scale": _scale,
-    "seed": _seed,
     "phase of jobs": _phase,
+    "queue length": _queue,
     "names and order of jobs": _order,
     "hash salt": _salt,
 }

@@ -12,7 +12,7 @@ from p4fabric.base.config.yaml_document import read_yaml
 from p4fabric.base.errors import UserError
 
 from testbed.analysis.data import robust_data
-from testbed.analysis.data.robust_data import verdicts
+from testbed.analysis.data.robust_data import TOO_FEW, verdicts
 from testbed.analysis.data.sweep_data import (
     Point,
     Robust,
@@ -57,10 +57,12 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, mon
     runs = sweep.robust.runs
     assert len(runs) == 6 and len(sweep.points) == 2 and not verdict.missing
     assert {run.of for run in runs} == {point.key for point in sweep.points}
-    assert {run.factor for run in runs} == {"host delay", "host jitter", "window"}
+    assert {run.factor for run in runs} == {"seed", "host delay", "host jitter"}
     left_out = dict(sweep.robust.left_out)
-    assert left_out["scale"] == "there are too few runs (`runs`)"
+    assert left_out["scale"] == left_out["host delay 3.5 us"] == TOO_FEW
+    assert "not varied: seed " in verdict.sentence
     assert left_out["phase of jobs"] == "there is one job" and "the seed draws it" in printed
+    assert {run.results.experiment["repetitions"] for run in runs} == {1}
     delays = {run.results.experiment["virtual"]["worker_delay"] for run in runs}
     assert delays == {"1.75 us", "437 ns"}
     sections = {each.name: each.blocks for each in sweep_page(sweep, frame(sweep)).sections}
@@ -72,7 +74,7 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, mon
     (said,) = json.loads(capsys.readouterr().out)
     assert said["verdicts"] == [verdict.sentence]
     rows = said["tables"]["robust"]["rows"]
-    assert [row["factor"] for row in rows][:2] == ["nothing changed", "host delay"]
+    assert [row["factor"] for row in rows][:2] == ["nothing changed", "seed"]
     file.write_text((SWEPT % 6).replace("robust: {runs: 6}\n", ""))
     assert main([*command, "--robust", "6"]) == 0
     assert "robust: 0 further runs of 6 (1 of 1 comparisons)" in capsys.readouterr().out
@@ -161,15 +163,16 @@ def test_a_hypercube_spreads_the_values_of_each_factor(counts, runs):
         assert max(times) - min(times) <= 1
 
 
-def _sweep(ratios: dict[tuple, float], base: float) -> tuple[Sweep, dict[str, float]]:
-    """A sweep of ESA and ATP with further runs, and the JCT of each run's key. ratios: ATP's over
-    ESA's by (factor, text, number, base text, base number)."""
-    jct = {"e": 100.0, "a": 100.0 * base}
+def _sweep(ratios: dict[tuple, float], base: list[float]) -> tuple[Sweep, dict[str, list[float]]]:
+    """A sweep of ESA and ATP with further runs, and the JCTs of each run's key. base: of each
+    repetition, ATP's over ESA's; ratios: the same of further runs by (factor, text, number, base
+    text, base number)."""
+    jct = {"e": [100.0] * len(base), "a": [100.0 * each for each in base]}
     runs = []
     for place, (level, ratio) in enumerate(ratios.items()):
         for of in "ea":
             key = f"{of}{place}"
-            jct[key] = 50.0 * (ratio if of == "a" else 1)
+            jct[key] = [50.0 * (ratio if of == "a" else 1)]
             runs.append(VariedRun(of, key, *level, results=key))
     points = [
         Point(key, name, {"system": Value(name, None)}, key)
@@ -181,6 +184,7 @@ def _sweep(ratios: dict[tuple, float], base: float) -> tuple[Sweep, dict[str, fl
 
 DELAY = [("host delay", f"{each} us", each, "2 us", 2.0) for each in (0.5, 1.0, 4.0)]
 WINDOW = [("window", each, None, "", None) for each in ("half", "twice")]
+SEED = [("seed", each, None, "", None) for each in ("5", "6")]
 
 
 @pytest.mark.parametrize(
@@ -205,11 +209,58 @@ WINDOW = [("window", each, None, "", None) for each in ("half", "twice")]
         ),
         (0.5, {DELAY[0]: 0.4}, "ATP 2.00 to 2.50x faster than ESA; holds in all of 1 varied"),
         (1.01, {DELAY[0]: 1.0}, "ESA and ATP about equally fast (1.01x); holds"),
+        (  # by seeds of repetitions and of further runs 1.15 to 1.20: a spread of 1.04
+            (1.2, 1.19),
+            {SEED[0]: 1.15, WINDOW[0]: 1.3, WINDOW[1]: 1.04, DELAY[0]: 1.05},
+            "ESA 1.01 to 1.36x faster than ATP; depends on window (1.04x with twice).",
+        ),
+        (
+            (1.02, 1.06, 1.01),
+            {SEED[0]: 1.05, DELAY[0]: 1.3},
+            "ESA 1.03x faster than ATP on average, but the next seed may turn it (1.01 to 1.06x by"
+            " chance; 1.05x (seed 5) to 1.30x (host delay 0.5 us)).",
+        ),
+        ((1.02, 1.2), {SEED[0]: 0.99}, "ESA and ATP cannot be told apart (0.99 to 1.20x by"),
     ],
 )
 def test_a_verdict_names_its_range_and_what_it_depends_on(base, ratios, said, monkeypatch):
-    sweep, jct = _sweep(ratios, base)
-    monkeypatch.setattr(robust_data, "_jct", lambda key: jct[key])
+    sweep, jct = _sweep(ratios, [base] if isinstance(base, float) else base)
+    monkeypatch.setattr(robust_data, "_jcts", jct.get)
     monkeypatch.setattr(Point, "finished", True)
     (verdict,) = verdicts(sweep)
     assert verdict.sentence.startswith(said)
+
+
+RATIO = st.floats(0.5, 2.0)
+
+
+@given(
+    st.lists(RATIO, min_size=2, max_size=4),
+    st.fixed_dictionaries({}, optional={level: RATIO for level in (*SEED, *DELAY, *WINDOW)}),
+)
+def test_a_held_out_seed_within_the_spread_turns_no_verdict(base, ratios):
+    """Whatever runs say: a further run whose ratio chance takes as far as it took those of the
+    repetitions is in the stated range, and has the same faster system, unless its factor is named.
+    """
+    sweep, jct = _sweep(ratios, base)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(robust_data, "_jcts", jct.get)
+        patch.setattr(Point, "finished", True)
+        (verdict,) = verdicts(sweep)
+    doubts = "cannot be told apart", "the next seed may turn it"
+    apart = not any(each in verdict.sentence for each in doubts)
+    chance = [*base, *(ratio for level, ratio in ratios.items() if level in SEED)]
+    spread = max(chance) / min(chance)
+    assert apart == (max(min(chance), 1 / max(chance)) > spread)
+    turned = {factor for factor, found in verdict.ratios.items() if any(e.flips for e in found)}
+    of = {each.run.text: each for found in verdict.ratios.values() for each in found}
+    for (factor, text, *_), ratio in ratios.items():
+        sound = ratio if verdict.faster == "ESA" else 1 / ratio
+        assert of[text].ratio == pytest.approx(sound)
+        assert of[text].flips == (sound / spread < 1) and (of[text].flips <= (factor in turned))
+        assert not apart or not of[text].flips or f"{factor} " in verdict.sentence
+    held = [each.ratio for each in of.values() if not each.flips]
+    if apart and " to " in verdict.sentence.partition("x faster")[0]:
+        words = verdict.sentence.partition("x faster")[0].split()
+        low, high = float(words[-3]), float(words[-1])
+        assert all(low - 0.01 <= ratio / spread and ratio * spread <= high + 0.01 for ratio in held)
