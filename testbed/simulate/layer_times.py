@@ -1,10 +1,11 @@
 """The time of jobs of which some layers were simulated: that of the others is added.
 
 A repetition is simulated with several sizes, which differ by the same number of layers (a step;
-traffic/layer_sample.py). Sizes know nothing of each other, so threads simulate them side by side. What the steps add has to agree within the sample's tolerance, all of
-them, and must not grow or fall from each step to the next; then those that are left out add their
-mean. Differences of whole runs, and not times of layers, are what is added, so overlap, bubbles of
-a pipeline and other jobs are in them.
+traffic/layer_sample.py). Sizes know nothing of each other, so threads simulate them side by side.
+What the steps add has to agree within the sample's tolerance, all of them, and must not grow or
+fall from each step to the next; then those that are left out add their mean. Differences of whole
+runs, and not times of layers, are what is added, so overlap, bubbles of a pipeline and other jobs
+are in them.
 
 Two things could make later steps add something else, and are refused. First, a path through the
 graph that is shorter in all sizes and longer in the whole (sums of gradients that are

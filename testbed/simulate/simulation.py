@@ -49,8 +49,8 @@ class Simulation:
     def __init__(
         self, setup: Setup, compiled: Compiled, threads: int = 1, sampled: bool = True
     ) -> None:
-        """`threads`: at most so many work on it; the results do not depend on it. sampled: False for
-        no samples of the switches' memory."""
+        """`threads`: at most so many work on it; the results do not depend on it. `sampled`: False
+        for no samples of the switches' memory."""
         platform = setup.platform
         self.nodes = world.build(setup, compiled)
         self.parts = Parts(self.nodes, threads)

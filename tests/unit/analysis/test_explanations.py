@@ -69,7 +69,10 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
             {"communication_bound_at_packets_ns": 9 * S},
             "these packets take at least 9.00 s",
         ),
-        ({"communication_bound_at_packets_ns": 7 * S}, "Together they are 9.00 s, 90.0 % of the JCT;"),
+        (
+            {"communication_bound_at_packets_ns": 7 * S},
+            "Together they are 9.00 s, 90.0 % of the JCT;",
+        ),
         ({"communication_bound_at_packets_ns": 8.2 * S}, "102.0 % of the JCT, so they overlap."),
         ({}, "the other 4.00 s, 40.0 %, are waiting: for slower workers"),
         ({"computation_ns": 2.5 * S}, "it takes 10.0 s, all of the JCT."),
