@@ -9,6 +9,7 @@ Making a machine loads numba. So a run that is small beyond doubt is let through
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,8 @@ def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> i
     processes = 0
     if setup.platform.virtual is None:
         processes = PROCESS_BYTES * sum(job.workers + 1 for job in setup.listed)
-    return BASE_BYTES + sum(each) + processes
+    at_once = min(len(os.sched_getaffinity(0)), 1 + len(setup.smaller))  # sizes of sampled layers
+    return BASE_BYTES + at_once * sum(each) + processes
 
 
 def _placed(setup: Setup, number: int) -> JobSetup:

@@ -118,6 +118,18 @@ def test_it_grows_with_the_model():
     assert 6 < (large - memory.BASE_BYTES) / (small - memory.BASE_BYTES) < 10.5
 
 
+def test_sizes_of_sampled_layers_are_there_side_by_side(monkeypatch):
+    """As many as there are processors; with the largest one there are four."""
+    model = "{transformer: llama2-7b, layers: sampled, sequence: 64, global_batch: 2}"
+    parts = {"system": "ring", "memory": "", "iterations": 1, "scale": 0.0001}
+    text = (TEXT % parts).replace("vgg16", model).replace("8,", "8, parallel: {tp: 4, dp: 2},")
+    setup, found = set_up(load_text(text)), []
+    for cores in (1, 2, 64):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: {*range(cores)})
+        found.append(memory.estimate_bytes(setup, lambda spec: 1 << 20) - memory.BASE_BYTES)
+    assert found == [found[0], 2 * found[0], 4 * found[0]]
+
+
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 30)
     memory.require({"a run of x": load()})
