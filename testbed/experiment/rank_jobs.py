@@ -59,7 +59,8 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)
     sample = model.sample or Sample()
-    given |= sample.model_dump(exclude={"of"}) | {"layers": sample.of or 0}
+    layers = 0 if sample.of in (None, usual.shape.layers) else sample.of  # 0: as published
+    given |= sample.model_dump(exclude={"of"}) | {"layers": layers}
     whole = replace(usual, **given, **sizes)
     return whole.of_size(whole.sample.sizes[-1])
 

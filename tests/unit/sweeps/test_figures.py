@@ -38,8 +38,8 @@ def shipped():
     return {name: figures.declared(figures.find(name)) for name in figures.names()}
 
 
-# Repetitions of figures whose points are large, or whose seeds hardly differ.
-FEWER = {"baselines": 3, "paths": 3, "pays": 1, "sharing": 5, "throughput": 5}
+# Repetitions of figures whose points are large or tuned, or whose seeds hardly differ.
+FEWER = {"baselines": 3, "headline": 3, "paths": 3, "pays": 1, "sharing": 5, "throughput": 5}
 # They ask whether aggregation pays, not what preemption gains.
 OTHER_QUESTIONS = ("pays", "sharing", "throughput")
 
