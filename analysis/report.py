@@ -33,7 +33,7 @@ from testbed.analysis.data.run_summary import (
     summary,
 )
 from testbed.analysis.style.plot_style import plot_styles
-from testbed.analysis.tables import pause_tables, verdict_tables
+from testbed.analysis.tables import pause_tables, serving_tables, verdict_tables
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
@@ -162,6 +162,7 @@ def brief(results: Results, frames: Frames) -> RenderableType:
         parts.append(f"the table has {chosen}")
     if len(jobs):
         parts.append(printed(tables.brief_jobs({**frames, "jobs": jobs})))
+    parts += map(printed, serving_tables.of_run(results))
     for table in (tables.lost_by_job(frames, BRIEF_JOBS), tables.lost_by_link(frames, BRIEF_LINKS)):
         parts += [printed(table)] if table.rows else []
     parts += explanations.of_run(explanations.frames_of(results))
@@ -181,6 +182,7 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
     if len(frames["jobs"]):
         found.append(tables.jobs(frames))
         found.append(tables.lengths(frames))
+        found += serving_tables.of_run(results)
         found.append(tables.throughput(frames))
         found.append(tables.traffic(frames))
         found.append(tables.lost_by_job(frames))

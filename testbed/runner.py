@@ -48,7 +48,8 @@ def run(
     web: str | None = None,
     as_json: bool = False,
 ) -> int:
-    """Run an experiment and report; its folder goes below `results`. Returns the exit code.
+    """Run an experiment and report; its folder goes below `results`. Returns the exit code: 1 if a
+    check of a job does not hold.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
     figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). shown:
@@ -60,7 +61,9 @@ def run(
     with _live_page(web, console) as page:
         folder = carry_out(experiment, results, pcap, console, prompt, page)
         # Not before: it imports pandas, and the first packet need not wait for that.
+        from testbed.analysis.data.serving_data import failures
         from testbed.analysis.report import after_run, of_what_has_finished, report_json
+        from testbed.results import read
 
         with of_what_has_finished(folder):
             after_run(folder, quiet_console() if as_json else None, draw=report, shown=shown)
@@ -72,7 +75,10 @@ def run(
             if page.stay:
                 console.print(f"live page: {page.address} stays until Ctrl-C", **AS_IT_IS)
                 page.wait()
-    return 0
+        failed = failures(read(folder))
+    for each in failed:
+        print(each, file=sys.stderr)
+    return 1 if failed else 0
 
 
 AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}

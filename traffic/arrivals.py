@@ -68,14 +68,16 @@ def sizes(seed: int, choices: Sequence[Sequence[int]]) -> list[int]:
 
 @dataclass(frozen=True)
 class Line:
-    """One job: `number` is its line in the file, from 1; `cells` its filled cells by column."""
+    """One job (or whatever `read_mix` reads): `number` is its line in the file, from 1; `cells` its
+    filled cells by column."""
 
     number: int
     cells: dict[str, str]
 
 
-def read_mix(path: Path) -> list[Line]:
-    """The jobs of a file. Lines that are empty or begin with # are skipped. Raises UserError."""
+def read_mix(path: Path, what: str = "jobs") -> list[Line]:
+    """The jobs of a file, or what else has a line each. Lines that are empty or begin with # are
+    skipped. Raises UserError."""
     text = read_text(path, MAX_BYTES)
     header: list[str] = []
     lines: list[Line] = []
@@ -99,5 +101,5 @@ def read_mix(path: Path) -> list[Line]:
     if not header:
         raise UserError(f"{path}: the file is empty; its first line names the columns")
     if not lines:
-        raise UserError(f"{path}: there are no jobs below the line with the columns' names")
+        raise UserError(f"{path}: there are no {what} below the line with the columns' names")
     return lines

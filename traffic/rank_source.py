@@ -13,8 +13,10 @@ from pathlib import Path
 from testbed.collective_kinds import COLLECTIVES, OWN
 from testbed.traffic import chakra, simai
 from testbed.traffic.call_algorithms import AlgorithmRules, of_json, with_algorithms
+from testbed.traffic.inference import Inference
 from testbed.traffic.rank_graph import COMPUTE, Node, Program, width_of
 from testbed.traffic.rank_layout import StagedRanks
+from testbed.traffic.serving import Request
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 
@@ -74,21 +76,25 @@ class FileSource:
         return with_algorithms(scaled(chakra.load(self.file), self.scale), self.routes)
 
 
+class _Generated:
+    """What sources of generated programs share."""
+
+    is_trace = False
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))  # type: ignore[call-overload]
+
+    def state(self) -> tuple[int, ...]:
+        return ()
+
+
 @dataclass(frozen=True)
-class TransformerSource:
+class TransformerSource(_Generated):
     """A transformer that is generated. scale, routes: as of a file."""
 
     transformer: Transformer
     scale: float = 1.0
     routes: AlgorithmRules | None = None
-
-    is_trace = False
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self))
-
-    def state(self) -> tuple[int, ...]:
-        return ()
 
     def of_layers(self, simulated: int) -> TransformerSource:
         """The same with so many layers simulated; 0: all."""
@@ -99,7 +105,20 @@ class TransformerSource:
         return with_algorithms(scaled(self.transformer.load(), self.scale), self.routes)
 
 
-Source = FileSource | TransformerSource
+@dataclass(frozen=True)
+class InferenceSource(_Generated):
+    """A transformer that serves requests. scale, routes: as of a file."""
+
+    inference: Inference
+    scale: float = 1.0
+    routes: AlgorithmRules | None = None
+
+    def load(self) -> Program:
+        """The program, which is not checked. Raises TraceError."""
+        return with_algorithms(scaled(self.inference.load(), self.scale), self.routes)
+
+
+Source = FileSource | TransformerSource | InferenceSource
 
 
 def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
@@ -112,6 +131,10 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
         given["routes"] = of_json(given["routes"])
         if "transformer" in given:
             return TransformerSource(**given | {"transformer": Transformer(**given["transformer"])})
+        if "inference" in given:
+            made = given["inference"]
+            made["requests"] = tuple(Request(*each) for each in made["requests"])
+            return InferenceSource(**given | {"inference": Inference(**made)})
         return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
 

@@ -89,19 +89,7 @@ class Transformer:
 
     def _wrong(self) -> Iterator[str]:
         shape, sizes = self.shape, self.layout
-        divided = [
-            ("pp", self.pp, "layers", shape.layers),
-            ("tp", self.tp, "heads of keys and values", shape.kv_heads),
-            ("tp", self.tp, "values between the matrices of an MLP", shape.ffn),
-            ("ep", self.ep, "experts", max(shape.experts, 1)),
-            ("cp", self.cp, "tokens of the sequence", self.sequence),
-        ]
-        for key, size, what, number in divided:
-            if number % size:
-                yield (
-                    f"parallel.{key}: found {size}, which does not divide the {number} {what} of"
-                    f" {self.model}; take a divisor"
-                )
+        yield from undivided(self.model, shape, sizes, self.sequence)
         if self.sequence_parallel and self.sequence // self.cp % self.tp:
             yield (
                 f"parallel.sequence_parallel: tp: {self.tp} times cp: {self.cp} does not divide the"
@@ -178,3 +166,20 @@ class Transformer:
             f" ({', '.join(sizes)}), batch {self.global_batch} of {self.sequence} tokens in"
             f" {self.microbatches} microbatches, {GPUS[self.gpu].title}, {how}"
         )
+
+
+def undivided(model: str, shape: Shape, sizes: Layout, tokens: int) -> Iterator[str]:
+    """What is wrong with sizes that do not divide what they have to."""
+    divided = [
+        ("pp", "layers", shape.layers),
+        ("tp", "heads of keys and values", shape.kv_heads),
+        ("tp", "values between the matrices of an MLP", shape.ffn),
+        ("ep", "experts", max(shape.experts, 1)),
+        ("cp", "tokens of the sequence", tokens),
+    ]
+    for key, what, number in divided:
+        if number % (size := sizes.size(key)):
+            yield (
+                f"parallel.{key}: found {size}, which does not divide the {number} {what} of"
+                f" {model}; take a divisor"
+            )

@@ -77,7 +77,7 @@ def bucket_values(layout: Layout, group: str) -> int:
 
 def stage_template(work: Work, stage: int) -> Template:
     """The template of a stage."""
-    builder = _Stage(work, stage)
+    builder = Stage(work, stage)
     count, last = work.microbatches, work.layout.pp - 1
     ahead = min(last - stage, count)
     for number in range(ahead):
@@ -91,7 +91,9 @@ def stage_template(work: Work, stage: int) -> Template:
     return builder.template
 
 
-class _Stage:
+class Stage:
+    """A stage's graph under construction; inference (inference_stage.py) has the same layers."""
+
     def __init__(self, work: Work, stage: int) -> None:
         self.work, self.stage, self.template = work, stage, Template()
         layout, shape = work.layout, work.shape
@@ -273,14 +275,19 @@ class _Stage:
             elif self.final and place == len(self.units) - 1:
                 self.enter()
                 self.last = self.compute(work.times.head.forward_ns)
-                for _ in range(3):  # the loss: largest logit, the right one, sum of exponentials
-                    size = 4 * work.tokens
-                    self.last = self.call("all_reduce", "tp", size, FP32, self.last)
+                self.judge()
             else:
                 self.attention()
                 self.mlp()
         if not self.final:
             self._stage(SEND, 1, ACTIVATIONS, self.last)
+
+    def judge(self) -> None:
+        """The loss, of logits of which each tp rank has a part: the largest one, the right one, the
+        sum of exponentials."""
+        for _ in range(3):
+            size = 4 * self.work.tokens
+            self.last = self.call("all_reduce", "tp", size, FP32, self.last)
 
     def backward(self, number: int) -> None:
         work = self.work

@@ -23,7 +23,7 @@ import pandas as pd
 from p4fabric.base import units
 from p4fabric.base.text_table import TRUSTED, Estimate
 
-from testbed.analysis.data import loss_data
+from testbed.analysis.data import loss_data, serving_data
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
 from testbed.systems.system import fallback_words
 
@@ -367,7 +367,8 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
     are those of jobs that replay, values_summed those that were handed back to programs, which
     alone know them; samples_per_s is the sum over jobs that were not killed, scaling_efficiency
-    their mean; shares of memory weigh every aggregator alike.
+    their mean; what requests to served models measured is of all such jobs together
+    (serving_data.py); shares of memory weigh every aggregator alike.
     """
     rows = []
     own, lost = programs(results), loss_data.lost_packets(results)
@@ -388,6 +389,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "waiting_mean_ns": group["waiting_ns"].mean(),
             "samples_per_s": _total(alive["samples_per_s"]),
             "scaling_efficiency": _mean(alive["scaling_efficiency"]),
+            **serving_data.of_repetition(results, repetition),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),

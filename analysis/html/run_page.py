@@ -33,7 +33,7 @@ from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style
-from testbed.analysis.tables import pause_tables, verdict_tables
+from testbed.analysis.tables import pause_tables, serving_tables, verdict_tables
 from testbed.analysis.tables import report_tables as tables
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
@@ -117,6 +117,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
             page.Paragraph(text) for text in explanations.of_run(explanations.frames_of(results))
         ]
         blocks.append(page.Figures(_figures(run)))
+    blocks += map(page.TableView, serving_tables.of_run(results))
     if tuning := verdict_tables.tuning(results):
         blocks.append(page.TableView(tuning))
     for lost in (tables.lost_by_job(frames), tables.lost_by_link(frames)):

@@ -231,6 +231,9 @@ POINTS = (
     _time("jct_mean_ns", "average\nJCT"),
     _words("layers", "simulated"),
     _ratio("jct_ratio", "relative\nJCT"),
+    _time("ttft_p99_ns", "p99\nTTFT"),
+    _time("tpot_p99_ns", "p99\nTPOT"),
+    _share("network_share", "network"),
     _count("servers", "servers"),
     _count("hosts", "hosts\n(ports)"),
     TO_PS,
@@ -247,6 +250,7 @@ _IF_ANY = (
     "layers",
     "fallbacks",
     "lost_packets",
+    *("ttft_p99_ns", "tpot_p99_ns", "network_share"),
 )  # columns of points that are there if one of them has any
 # Of the comparison, a row each.
 _MEASURES = (
@@ -256,6 +260,12 @@ _MEASURES = (
     _time("waiting_mean_ns", "  waiting in it"),
     _count("samples_per_s", "samples / s, all jobs"),
     _share("scaling_efficiency", "scaling efficiency"),
+    _time("ttft_p50_ns", "time to first token, median"),
+    _time("ttft_p99_ns", "  p99"),
+    _time("tpot_p50_ns", "time per output token, median"),
+    _time("tpot_p99_ns", "  p99"),
+    _count("tokens_per_s", "tokens / s, all jobs"),
+    _share("network_share", "network in the time of requests"),
     _size("ps_link_bytes_in", "PS link, to PS"),
     _size("ps_link_bytes_out", "PS link, from PS"),
     _share("filling_share", "memory filling"),

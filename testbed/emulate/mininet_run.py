@@ -40,6 +40,7 @@ from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
 from testbed.run_parts import result_rows as collect
 from testbed.run_parts.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
+from testbed.run_parts.request_rows import request_rows
 from testbed.run_parts.run import Run
 from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
@@ -460,7 +461,10 @@ class Repetition:
         called = self._programs.collectives() if self._programs is not None else []
         called += [row for host in hosts.hosts for row in host.totals.get("collectives", ())]
         collective_rows = {"collectives": called} if called else {}
+        of_nodes = collect.time_tables(collect.worker_files(hosts.hosts))
+        requests = request_rows(traces, of_nodes)
         return {
+            **({"requests": requests} if requests else {}),
             **flow_rows,
             **measure_rows,
             **collective_rows,
@@ -472,7 +476,7 @@ class Repetition:
             "links": links,
             **memory.snapshots.tables(),
             "hosts": host_rows,
-            **collect.time_tables(collect.worker_files(hosts.hosts)),
+            **of_nodes,
             "jobs": job_rows,
             "faults": faults.rows(watch.end_ns),
             "fidelity": trusted,

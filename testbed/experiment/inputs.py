@@ -148,6 +148,7 @@ READERS |= {
     "times of layers": _times,
     "cluster trace": file_itself,
     "arrivals": file_itself,
+    "requests": file_itself,
 }
 
 

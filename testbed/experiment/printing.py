@@ -16,9 +16,11 @@ from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
 from testbed.experiment.schema_network import LinkOptions, SwitchException
+from testbed.experiment.schema_serving import Requests, ServingChecks
 
 # Sections that leave out what has no value.
 _WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel | Route
+_WITHOUT_NONE |= Requests | ServingChecks
 
 
 def shown(part: Any, name: str) -> Any:

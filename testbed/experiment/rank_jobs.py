@@ -11,19 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.experiment.schema_jobs import SAMPLED, Sample
+from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
+from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
-from testbed.traffic.rank_source import FileSource, Source, TransformerSource
-from testbed.traffic.trace import Layer, Trace
+from testbed.traffic.rank_source import FileSource, InferenceSource, Source, TransformerSource
+from testbed.traffic.serving import PREFILL, Lengths, drawn, read_requests
+from testbed.traffic.trace import Layer, Trace, TraceError
 from testbed.traffic.transformer import Transformer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from testbed.experiment.schema_jobs import Job, Parallel, RankModel
+    from testbed.experiment.schema_jobs import Job, RankModel
     from testbed.traffic.call_algorithms import AlgorithmRules
 
 # What a program does not have, with its value where the file does not say it.
@@ -34,6 +36,8 @@ def source_of(job: Job, folder: Path, routes: AlgorithmRules | None = None) -> S
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
     carries its calls."""
     model = job.model
+    if not isinstance(model, str) and model.serves:
+        return InferenceSource(_inference(model, job.parallel, folder), job.scale, routes)
     if not isinstance(model, str) and model.transformer is not None:
         return TransformerSource(_transformer(model, job.parallel), job.scale, routes)
     named = model if isinstance(model, str) else model.file
@@ -65,8 +69,53 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
     return whole.of_size(whole.sample.sizes[-1])
 
 
-def resolved_model(job: Job, source: Source) -> RankModel | str:
-    """The job's model with its defaults, or with the absolute path of its file."""
+def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inference:
+    """Raises UserError."""
+    assert model.transformer is not None and model.kind is not None and model.batch is not None
+    asked = model.requests
+    assert asked is not None
+    if asked.file is not None:
+        requests = read_requests(_requests_file(asked.file, folder))
+    else:
+        if asked.output is None and model.kind != PREFILL:
+            raise TraceError("requests: found no output; write how many tokens an answer has")
+        assert asked.count is not None and asked.prompt is not None
+        output = asked.output or Lengths(1, 1)
+        requests = drawn(asked.seed or 0, asked.count, asked.prompt, output)
+    if parallel is not None:
+        usual = Parallel()
+        for name in type(usual).model_fields:
+            if name not in ("tp", "pp") and getattr(parallel, name) != getattr(usual, name):
+                raise TraceError(
+                    f"parallel.{name}: found {getattr(parallel, name)}; a served model has tp"
+                    " and pp. Take this key out; replicas of the model are jobs of their own"
+                )
+    given = {
+        name: getattr(model, name)
+        for name in ("gpu", "utilisation", "layers")
+        if getattr(model, name) is not None
+    }
+    if parallel is not None:
+        given |= {"tp": parallel.tp, "pp": parallel.pp}
+    return Inference(model.transformer, model.kind, model.batch, requests, **given)
+
+
+def _requests_file(named: str, folder: Path) -> Path:
+    return (folder / Path(named).expanduser()).absolute()
+
+
+def resolved_model(job: Job, source: Source, folder: Path) -> RankModel | str:
+    """The job's model with its defaults, or with the absolute path of its file; `folder`: as of
+    source_of."""
+    if isinstance(source, InferenceSource):
+        made = source.inference
+        assert not isinstance(job.model, str) and job.model.requests is not None
+        requests = job.model.requests
+        if requests.file is not None:
+            file = str(_requests_file(requests.file, folder))
+            requests = requests.model_copy(update={"file": file})
+        update = {"gpu": made.gpu, "utilisation": made.utilisation, "requests": requests}
+        return job.model.model_copy(update=update)
     if isinstance(source, TransformerSource):
         return _with_defaults(job.model, source.transformer)
     if isinstance(job.model, str):
@@ -89,6 +138,8 @@ def rank_trace(source: Source, compute_scale: float) -> Trace:
     program = check_program(source)
     if isinstance(source, TransformerSource):
         file = Path(source.transformer.model)
+    elif isinstance(source, InferenceSource):
+        file = Path(source.inference.model)
     else:
         file = of_all(source.path)
     compute_ns = sum(

@@ -55,6 +55,7 @@ from testbed.experiment.schema_network import (
     SwitchSettings,
     Transport,
 )
+from testbed.experiment.schema_serving import Requests, ServingChecks
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS
@@ -388,6 +389,8 @@ def reference() -> str:
         parts += [f"### costs.{key}\n", _text(model), _table(model)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].model\n", _text(RankModel), _table(RankModel)]
+    parts += ["### jobs[].model.requests\n", _text(Requests), _table(Requests)]
+    parts += ["### jobs[].model.checks\n", _text(ServingChecks), _table(ServingChecks)]
     parts += ["### jobs[].model.sample\n", _text(Sample), _table(Sample)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["### jobs[].parallel\n", _text(Parallel), _table(Parallel)]
@@ -459,6 +462,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "workers": "a list of hosts",
         "model": "text, or a mapping; see [below](#jobsmodel)",
         "sample": "a mapping; see [below](#jobsmodelsample)",
+        "requests": "a mapping; see [below](#jobsmodelrequests)",
+        "checks": "a mapping; see [below](#jobsmodelchecks)",
         "parallel": "a mapping; see [below](#jobsparallel)",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",

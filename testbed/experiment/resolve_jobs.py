@@ -175,7 +175,7 @@ def _of_ranks(path: KeyPath, job: Job, known: Known) -> Loaded:
     needed = arguments(_routes, known)
     source = rank_jobs.source_of(job, known["folder"], _routes(**needed) if needed else None)
     trace = rank_jobs.rank_trace(source, _compute_scale(job))
-    update: Known = {"model": rank_jobs.resolved_model(job, source)}
+    update: Known = {"model": rank_jobs.resolved_model(job, source, known["folder"])}
     if size := known.get("values_per_packet"):
         update["groups"] = rank_jobs.count_groups(trace, size)
     wrong = rank_jobs.problems_of(trace, job, known)

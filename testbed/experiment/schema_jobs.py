@@ -30,9 +30,11 @@ from p4fabric.base.config.units import PERCENT, TIME, FieldError
 from pydantic import Field, PrivateAttr, model_validator
 
 from testbed.experiment.placement import POLICIES
+from testbed.experiment.schema_serving import Requests, ServingChecks
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
 from testbed.traffic.layer_sample import SIZES, TOLERANCE, USUAL_SIZES
+from testbed.traffic.serving import PREFILL, SERVING
 from testbed.traffic.trace import GPUS
 from testbed.traffic.transformer import GPUS as TRANSFORMER_GPUS
 from testbed.traffic.transformer import SHAPES, SHARDING, TIMES
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 
 SAMPLED = "sampled"  # layers that stand for all
+TRAIN = "train"  # what a transformer does, if it does not serve requests
+MAX_BATCH = 4096
 
 
 class Placement(Section):
@@ -171,14 +175,36 @@ class RankModel(Section):
         json_schema_extra={"default": "this or `file` is required"},
         description="A transformer with its published shape.",
     )
+    kind: Annotated[str | None, Choice((TRAIN, *SERVING))] = Field(
+        default=None,
+        json_schema_extra={"default": "`train` with `transformer`"},
+        description="What the transformer does: `train`; or it serves requests"
+        " ([inference.md](inference.md)): `prefill`: it reads their prompts; `decode`: it makes the"
+        " tokens of their answers, one after the other; `serve`: both.",
+    )
+    batch: Annotated[int | None, Whole(1, MAX_BATCH)] = Field(
+        default=None,
+        json_schema_extra={"default": "required if it serves"},
+        description="Requests that are answered at a time, at most.",
+    )
+    requests: Requests | None = Field(
+        default=None,
+        json_schema_extra={"default": "required if it serves"},
+        description="The requests.",
+    )
+    checks: ServingChecks | None = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="What must hold for the run not to fail. Only if it serves.",
+    )
     sequence: Annotated[int | None, Whole(1, 10**7)] = Field(
         default=None,
-        json_schema_extra={"default": "required with `transformer`"},
+        json_schema_extra={"default": "required with `transformer` to train"},
         description="Tokens of a sequence.",
     )
     global_batch: Annotated[int | None, Whole(1, 10**6)] = Field(
         default=None,
-        json_schema_extra={"default": "required with `transformer`"},
+        json_schema_extra={"default": "required with `transformer` to train"},
         description="Sequences of an iteration, of all replicas together.",
     )
     micro_batch: Annotated[int | None, Whole(1, 10**4)] = Field(
@@ -215,18 +241,36 @@ class RankModel(Section):
         description="How layers are sampled. Only with `layers: sampled`.",
     )
 
+    @property
+    def serves(self) -> bool:
+        """True if it is a transformer that serves requests."""
+        return self.transformer is not None and self.kind in SERVING
+
     @model_validator(mode="after")
     def _one_of_two(self) -> RankModel:
         if (self.file is None) == (self.transformer is None):
             found = "neither" if self.file is None else "both"
             raise as_pydantic(FieldError(found, "one of file, transformer"))
-        kind, others = ("transformer", OF_FILE) if self.transformer else ("file", OF_TRANSFORMER)
+        what = "file"
+        needed: tuple[str, ...] = ()
+        others: tuple[str, ...] = (*OF_TRANSFORMER, *OF_TRAINING, *OF_SERVING)
+        if self.serves:
+            what, needed, others = f"kind: {self.kind}", ("batch", "requests"), OF_TRAINING
+        elif self.transformer:
+            what, needed, others = "transformer", OF_TRAINING[:2], (*OF_FILE, *OF_SERVING)
         for name in others:
             if getattr(self, name) is not None:
-                raise as_pydantic(FieldError(name, f"keys that belong to {kind}"))
-        for name in ("sequence", "global_batch") if self.transformer else ():
+                raise as_pydantic(FieldError(name, f"keys that belong to {what}"))
+        for name in needed:
             if getattr(self, name) is None:
-                raise as_pydantic(FieldError(f"no {name}", f"transformer with {name}"))
+                raise as_pydantic(FieldError(f"no {name}", f"{what} with {name}"))
+        if self.serves and self.layers == SAMPLED:
+            found = f"layers: {SAMPLED}"
+            raise as_pydantic(FieldError(found, "a number of layers, as requests have times"))
+        asked = self.checks.model_fields_set if self.checks and self.kind == PREFILL else ()
+        if of_more := next((name for name in asked if name.endswith("tpot")), None):
+            found = f"a check of {of_more.replace('_', ' ')}, and kind: {PREFILL}"
+            raise as_pydantic(FieldError(found, "checks of what a first token has"))
         if self.sample is not None and self.layers != SAMPLED:
             raise as_pydantic(FieldError("sample", f"sample with layers: {SAMPLED}"))
         return self
@@ -234,9 +278,9 @@ class RankModel(Section):
 
 FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
-OF_TRANSFORMER = (
-    *("sequence", "global_batch", "micro_batch", "gpu", "times", "utilisation", "layers", "sample"),
-)
+OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
+OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample")
+OF_SERVING = ("batch", "requests", "checks")
 
 
 class JobShape(Section):

@@ -34,6 +34,7 @@ FIGURE_MEASURES = (
     "jct_computing",
     "samples_per_s",
     "scaling_efficiency",
+    *("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "tokens_per_s", "network_share"),
     "jct_short",
     "jct_medium",
     "jct_long",
@@ -333,6 +334,32 @@ _DECLARED = (
         ),
         key=("repetition", "job", "worker", "iteration", "node"),
         ordered=(("start_ns", "end_ns"),),
+    ),
+    Table(
+        "requests",
+        "One row per request to a job that serves a model and that had been sent. A run without"
+        " such jobs has no such table. Times are those of the last stage's first rank.",
+        (
+            _REPETITION,
+            _JOB,
+            _ITERATION,
+            _number("request", "request, in the order of the list, from 0"),
+            Column("prompt", "int64", "tokens", "tokens of its prompt", minimum=1),
+            Column("output", "int64", "tokens", "tokens of its answer", minimum=1),
+            _time(
+                "sent_ns", "its client sends it: at the start, or when its last answer has ended"
+            ),
+            _time("first_ns", "the first token of its answer is there; null: never", True),
+            _time("end_ns", "the last one is; null: never", True),
+            _time(
+                "compute_ns",
+                "from sent_ns to end_ns, the computation of all stages one after the other; null:"
+                " it has not ended",
+                True,
+            ),
+        ),
+        key=("repetition", "job", "iteration", "request"),
+        ordered=(("sent_ns", "first_ns"), ("first_ns", "end_ns")),
     ),
     Table(
         "hosts",

@@ -24,6 +24,7 @@ from rich.console import Console
 from testbed import dataplane
 from testbed.results.schema import Row
 from testbed.run_parts import result_rows as collect
+from testbed.run_parts.request_rows import request_rows
 from testbed.run_parts.run import Run
 from testbed.setup import Setup
 from testbed.simulate.virtual_view import VirtualView
@@ -174,6 +175,9 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     more: dict[str, object] = {"flows": simulation.flows()} if setup.flows else {}
     if sums := collect.sum_rows(reports):
         more["sums"] = sums
+    of_nodes = collect.time_tables(times)
+    if requests := request_rows(traces, of_nodes):
+        more["requests"] = requests
     if platform.lossless is not None:
         more |= {"pauses": pauses, "buffers": buffers}
     return {
@@ -185,7 +189,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "links": links,
         **simulation.snapshots.tables(),
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
-        **collect.time_tables(times),
+        **of_nodes,
         "jobs": job_rows,
         "faults": simulation.faults(),
         "collectives": [row for each in reports for row in each.done.get("collectives", ())],

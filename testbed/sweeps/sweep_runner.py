@@ -97,9 +97,11 @@ def run_sweep(
     figures and no report.html. as_json: standard output is the table's numbers as JSON, and
     everything else goes to standard error. part: (k, n), to run the k-th of n parts of the points
     alone, as a job of a job array does; what has all of them is reported. Returns the exit code: 1
-    if a point failed. Raises UserError before anything is run."""
+    if a point failed, or a check of its jobs. Raises UserError before anything is run."""
     console = Console(stderr=as_json)
     folder, failed = carry_out(sweep, results, console, processes, dask, slurm, share, part)
+    from testbed.analysis.data.serving_data import failures
+    from testbed.analysis.data.sweep_data import read_sweep
     from testbed.analysis.report import of_what_has_finished, report_json, sweep_report
 
     missing = len(_unfinished(sweep, results))
@@ -115,9 +117,13 @@ def run_sweep(
             sweep_report(folder, quiet, draw=report, again=False)
     if as_json:
         report_json([folder])
-    for point, error in failed:
-        print(f"failed: {point.label}: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    said = [f"failed: {point.label}: {error}" for point, error in failed]
+    for point in read_sweep(folder).points:
+        if point.results is not None and point.results.finished:
+            said += [f"{point.title()}: {each}" for each in failures(point.results)]
+    for each in said:
+        print(each, file=sys.stderr)
+    return 1 if said else 0
 
 
 def carry_out(

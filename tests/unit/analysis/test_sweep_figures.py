@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from testbed.analysis.data import sweep_chart_data
+from testbed.analysis.data import serving_data, sweep_chart_data
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import LENGTHS
 from testbed.analysis.figures import memory_figures, sweep_figures
@@ -390,10 +390,11 @@ def test_more_than_four_panels_are_in_rows(drawn):
 def test_every_measure_can_be_drawn(drawn):
     assert tuple(sweep_chart_data.MEASURES) == FIGURE_MEASURES
     sweep, frame = drawn
-    # These jobs only compute, have one length, and one of them has no batch size.
+    # These jobs only compute, have one length, and serve nothing; one of them has no batch size.
     lengths = {f"jct_{each}_ns": 3e6 for name in LENGTHS for each in (name, f"p99_{name}")}
     lengths["jct_communicating_ns"] = 3e6
-    frame = frame.assign(samples_per_s=1e3, **lengths)
+    served = dict.fromkeys(serving_data.MEASURES, 0.5)
+    frame = frame.assign(samples_per_s=1e3, **lengths, **served)
     for first in range(0, len(FIGURE_MEASURES), 4):
         names = FIGURE_MEASURES[first : first + 4]
         declared = replace(sweep.figure, panels=names)

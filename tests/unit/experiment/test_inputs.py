@@ -89,6 +89,13 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["mine/w.txt", "mine/pair.0.et", "mine/pair.1.et", "mine/pair.json"],
     ),
+    "Requests.file": (
+        {
+            "jobs": "jobs: [{model: {transformer: llama3-8b, kind: decode, batch: 2, layers: 1,"
+            " requests: {file: mine/asked.csv}}, workers: 2, iterations: 1, parallel: {tp: 2}}]"
+        },
+        ["mine/asked.csv"],
+    ),
     "RankModel.times": (
         {
             "jobs": "jobs: [{model: {transformer: llama3-8b, sequence: 2048, global_batch: 1,"
@@ -155,6 +162,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     (mine / "w.txt").write_text(workload("one 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1", tp=2, gpus=2))
     (mine / "a.csv").write_text("submit, model, workers, iterations\n0, resnet18, 2, 1\n")
     (mine / "log.csv").write_text(LOG)
+    (mine / "asked.csv").write_text("prompt, output\n16, 2\n8, 3\n")
     (mine / "topo.py").write_text(TOPOLOGY)
     (mine / "sizes.txt").write_text("5")
     (mine / "extra.json").write_text('{"hosts": 1}')

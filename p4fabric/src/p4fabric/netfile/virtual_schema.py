@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from p4fabric.base.config import units
+from p4fabric.base.config.conditions import Bound, Condition
 from p4fabric.base.config.fields import (
     ANY_TEXT,
     HOUR,
@@ -29,7 +28,7 @@ from p4fabric.base.config.fields import (
     Whole,
     as_pydantic,
 )
-from p4fabric.base.config.units import PERCENT, RATE, SIZE, TIME, Dimension, FieldError, describe
+from p4fabric.base.config.units import PERCENT, RATE, SIZE, TIME, FieldError, describe
 from p4fabric.base.flow import ControlName, FlowKeys, refuse
 from p4fabric.base.transports import CONTROL_TEXT, CONTROLS
 
@@ -74,60 +73,6 @@ class Sizes(Kind):
             return int(units.parse(value, SIZE, SMALLEST_BYTES, LARGEST_BYTES))
         except FieldError as error:
             raise FieldError(error.found, self.allowed, error.hint) from None
-
-
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A number compared with a limit. `text` is as in the file."""
-
-    text: str
-    word: str
-    limit: float
-
-    def holds(self, value: float | None) -> bool:
-        return value is not None and OPERATORS[self.word](value, self.limit)
-
-
-@dataclass(frozen=True)
-class Bound(Kind):
-    """A condition: `>= 9 Gbit/s`; without an operator the value must be equal. `dimension` None: a
-    whole number."""
-
-    dimension: Dimension | None = None
-
-    @property
-    def allowed(self) -> str:
-        example = self.dimension.example if self.dimension else "100"
-        return f"a condition such as '>= {example}' ({', '.join(OPERATORS)}), or the value itself"
-
-    def parse(self, value: object) -> Condition:
-        text = str(value).strip()
-        found = re.fullmatch(r"(>=|<=|==|>|<)?\s*(.+)", text)
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or not found:
-            raise FieldError(describe(value), self.allowed)
-        word, rest = found[1] or "==", found[2]
-        if self.dimension is None:
-            try:
-                limit: float = int(rest, 0)
-            except ValueError:
-                raise FieldError(describe(value), self.allowed) from None
-        else:
-            try:
-                limit = float(units.parse(rest, self.dimension, 0, 10**18))
-            except FieldError as error:
-                raise FieldError(describe(value), self.allowed, error.hint) from None
-            if self.dimension is PERCENT:
-                limit /= 100
-        return Condition(text, word, limit)
 
 
 Elements = tuple[str, int, int | None] | None

@@ -1,0 +1,111 @@
+"""Served models in virtual time: sums under loss, and times of requests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from p4fabric_testing.matrix import first_of
+
+from testbed.experiment import load_text
+from testbed.results import read
+from testbed.traffic import rank_source
+from tests.support.experiments import memory_line
+from tests.support.ina import ina
+from tests.support.virtual import run_virtual
+
+EXPERIMENT = """
+name: served
+runtime: virtual
+topology: {kind: star, hosts: %d}
+links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
+system: %s
+%s
+values_per_packet: 256
+jobs:
+  - name: chat
+    model:
+      transformer: llama3-8b
+      kind: %s
+      layers: 2
+      gpu: h100
+      batch: 2
+      requests: {count: 3, prompt: {from: 1, to: 9}, output: {from: 1, to: 3}}
+    parallel: {tp: %d, pp: %d}
+    workers: %d
+    iterations: %d
+    scale: %s
+    compute_scale: 1
+"""
+WAYS = [("serve", 2, 2), ("decode", 2, 1), ("prefill", 1, 2), ("serve", 4, 1)]
+
+
+def text(kind="serve", tp=2, pp=1, system="switchml", links="", iterations=1, scale="0.01"):
+    ranks = tp * pp
+    memory = memory_line(system, 1024)
+    return EXPERIMENT % (ranks + 1, links, system, memory, kind, tp, pp, ranks, iterations, scale)
+
+
+def steps_of(tables, iteration, worker):
+    """(node, kind, start, end) of a rank."""
+    rows = tables["steps"]
+    names = ("node", "kind", "start_ns", "end_ns")
+    chosen = (rows["iteration"] == iteration) & (rows["worker"] == worker)
+    return list(zip(*(rows[name][chosen].tolist() for name in names), strict=True))
+
+
+@pytest.mark.parametrize("system", first_of(["switchml", "esa", "tree", "ring"], 2))
+@pytest.mark.parametrize(("kind", "tp", "pp"), first_of(WAYS, 2))
+def test_requests_are_answered_by_right_sums_when_the_last_stage_has_made_their_tokens(
+    kind, tp, pp, system
+):
+    spec = load_text(text(kind, tp, pp, system, ", loss: 1 %", iterations=2))
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["model"] == "llama3-8b"
+    source = rank_source.of(spec.jobs[0].trace().ranks)
+    steps, answered = source.inference.schedule
+    rows = tables["requests"]
+    assert [(row["iteration"], row["request"]) for row in rows] == [
+        (iteration, number) for iteration in range(2) for number in range(3)
+    ]
+    for iteration in range(2):
+        last = steps_of(tables, iteration, (pp - 1) * tp)
+        # The head's computation is the last one of a step; with tp, its logits are gathered then.
+        ends = [end for _, kind, _, end in last if kind == "all_gather"]
+        if tp == 1:
+            computes = [end for _, kind, _, end in last if kind == "compute"]
+            ends = computes[2::3]  # of a layer, which the stage has: attention and MLP; the head
+        assert len(ends) == len(steps)
+        begin = min(start for _, _, start, _ in steps_of(tables, iteration, 0))
+        moments = [begin, *ends]
+        busy = [
+            sum(
+                end - start
+                for stage in range(pp)
+                for _, kind, start, end in steps_of(tables, iteration, stage * tp)
+                if kind == "compute" and before <= start and end <= after
+            )
+            for before, after in pairwise(moments)
+        ]
+        for row, times in zip(rows[3 * iteration :], answered, strict=False):
+            assert row["sent_ns"] == moments[times.sent + 1]
+            assert row["first_ns"] == moments[times.first + 1]
+            assert row["end_ns"] == moments[times.last + 1]
+            assert row["compute_ns"] == sum(busy[times.sent + 1 : times.last + 1])
+
+
+def test_a_check_that_does_not_hold_fails_the_run_and_the_sweep(tmp_path):
+    checks = '      checks: {p99 tpot: "<= %s", network share: "> 1 %%"}\n    parallel'
+    path = tmp_path / "served.yaml"
+    for limit, code in (("1 s", 0), ("1 ns", 1)):
+        path.write_text(text().replace("    parallel", checks % limit))
+        done = ina(path, "--results", tmp_path, "--no-report")
+        assert done.returncode == code, done.stderr
+        assert f"p99 tpot <= {limit}" in done.stdout and "network share > 1 %" in done.stdout
+        assert ("check failed: job chat: p99 tpot <= 1 ns; found" in done.stderr) == bool(code)
+    (*_, folder) = sorted(each for each in tmp_path.iterdir() if each.is_dir())
+    assert len(read(folder.resolve()).requests) == 3
+    path.write_text(path.read_text() + "sweep: {jobs.scale: [0.01]}\n")
+    done = ina(path, "--results", tmp_path, "--no-report")
+    assert done.returncode == 1 and "p99 tpot <= 1 ns; found" in done.stderr

@@ -1,0 +1,169 @@
+"""Programs of served models: bytes by formulas, computation by the roofline, and the order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.traffic import rank_source
+from testbed.traffic.inference import Inference
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
+from testbed.traffic.rank_source import InferenceSource
+from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request
+from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer import GPUS, SHAPES
+from tests.support.graph_laws import hold_graph
+
+FEW = settings(max_examples=12, derandomize=True, deadline=None)
+ASKED = (Request(30, 3), Request(5, 1), Request(17, 4))
+
+
+@st.composite
+def served(draw: st.DrawFn, **fixed: object) -> Inference:
+    """Small ones."""
+    asked = st.builds(Request, st.integers(1, 40), st.integers(1, 4))
+    options = {
+        "gpu": draw(st.sampled_from(sorted(GPUS))),
+        "layers": 4,
+        "tp": draw(st.sampled_from([1, 2, 4])),
+        "pp": draw(st.sampled_from([1, 2])),
+        **fixed,
+    }
+    return Inference(
+        draw(st.sampled_from(sorted(SHAPES))),
+        draw(st.sampled_from(SERVING)),
+        draw(st.integers(1, 3)),
+        tuple(draw(st.lists(asked, min_size=1, max_size=4))),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+@given(served())
+@FEW
+def test_programs_keep_the_laws_of_graphs_and_come_back_from_their_text(made):
+    with TemporaryDirectory() as folder:
+        hold_graph(made.load(), Path(folder))
+    source = InferenceSource(made, 0.5)
+    assert rank_source.of(str(source)) == source
+
+
+@given(served())
+@settings(FEW, max_examples=40)
+def test_each_rank_gives_the_bytes_of_the_formulas(made):
+    shape, (steps, _) = made.shape, made.schedule
+    tokens = sum(step.tokens for step in steps)
+    requests = sum(len(step.new) for step in steps)
+    whole = 2 * tokens * shape.hidden
+    program = made.load()
+    for stage in range(made.pp):
+        found: Counter = Counter()
+        for node in program.ranks[stage * made.tp]:
+            if node.kind not in (COMPUTE, RECV):
+                found[node.kind, node.tag] += node.bytes
+        first, final = stage == 0, stage == made.pp - 1
+        expected: Counter = Counter()
+        if made.tp > 1:
+            expected["all_reduce", 0] = (2 * shape.layers // made.pp + first) * whole
+            words = -(-shape.vocabulary // made.tp)
+            expected["all_gather", 0] = final * 2 * requests * words
+        if made.pp > 1:
+            expected[SEND, 4] = (not final) * whole
+            # Of all steps but the last one, after which none begins.
+            expected[SEND, 6] = final * 4 * (requests - len(steps[-1].new))
+        assert found == expected
+
+
+@given(served())
+@settings(FEW, max_examples=40)
+def test_nothing_overlaps_and_steps_follow_each_other(made):
+    """Each node but sends waits for the one before it on its rank, and a stage begins a step when
+    the last stage has ended the one before."""
+    program, stages = made.load(), made.stages()
+    for stage, each in enumerate(stages):
+        nodes = program.ranks[stage * made.tp]
+        chain = [place for place, node in enumerate(nodes) if node.kind != SEND]
+        for before, place in zip(chain, chain[1:], strict=False):
+            assert nodes[place].after == (before,)
+        for number, (begin, behind) in enumerate(each.spans):
+            assert 0 <= begin < behind <= len(nodes)
+            if made.pp > 1 and stage == 0 and number:
+                assert (nodes[begin - 1].kind, nodes[begin - 1].tag) == (RECV, 6)
+            assert {*each.computes(number)} == {
+                p for p in range(begin, behind) if nodes[p].kind == COMPUTE
+            }
+
+
+def took_ns(made: Inference) -> list[int]:
+    """Computation of each step, of all stages."""
+    stages = made.stages()
+    return [
+        sum(each.template.nodes[place].duration_ns for each in stages for place in each.computes(n))
+        for n in range(len(stages[0].spans))
+    ]
+
+
+@given(served())
+@settings(FEW, max_examples=40)
+def test_computation_is_the_longer_of_operations_and_bytes(made):
+    shape, gpu = made.shape, GPUS[made.gpu]
+    peak, bandwidth = gpu.peak * made.utilisation, gpu.bandwidth * made.utilisation
+    for step, found in zip(made.schedule[0], took_ns(made), strict=True):
+        tokens, rows, k = sum(step.new), len(step.new), max(shape.top_k, 1)
+        pairs = sum(a * b for a, b in zip(step.new, step.context, strict=True))
+        copies = min(shape.experts, tokens * k) if shape.experts else 1
+        layer = [
+            (2 * tokens * shape.attention, 2 * shape.attention),
+            (4 * pairs * shape.hidden, 4 * shape.kv_width * sum(step.context)),
+            (2 * tokens * k * shape.mlp, 2 * copies * shape.mlp),
+            (2 * tokens * shape.hidden * shape.experts, 2 * shape.hidden * shape.experts),
+        ]
+        head = (2 * rows * shape.vocabulary * shape.hidden, 2 * shape.vocabulary * shape.hidden)
+        parts = [*layer * shape.layers, head]
+        whole = sum(max(ops / peak, size / bandwidth) for ops, size in parts) / made.tp
+        assert found == pytest.approx(whole * 1e9, abs=len(parts))
+
+
+def test_a_decode_step_reads_all_weights_and_a_prefill_computes():
+    """One request of llama3-70b on eight H100: 141 GB at the bandwidth, whatever the batch; 2,000
+    tokens at the peak."""
+    made = Inference("llama3-70b", SERVE, 1, (Request(2000, 2),), "h100", 1.0, tp=8)
+    prefill, decode = took_ns(made)
+    shape, gpu = made.shape, GPUS["h100"]
+    read = 2 * (shape.parameters - shape.embedding()) / 8
+    assert decode == pytest.approx(read / gpu.bandwidth * 1e9, rel=0.01)
+    operations = 2 * 2000 * shape.layers * (shape.attention + shape.mlp) / 8
+    assert prefill == pytest.approx(operations / gpu.peak * 1e9, rel=0.05)  # attention is not in it
+    several = replace(made, kind=DECODE, batch=16, requests=(Request(10, 1),) * 16)
+    assert took_ns(several)[0] == pytest.approx(decode, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"pp": 3}, "parallel.pp: found 3, which does not divide the 32 layers of llama2-7b"),
+        ({"tp": 3}, "parallel.tp: found 3, which does not divide the 32 heads"),
+        (
+            {"model": "gpt3-13b", "requests": (Request(2000, 49),)},
+            "request 0 has 2049 tokens; gpt3-13b has positions for 2048",
+        ),
+        ({"requests": (Request(1, 100_001),)}, "100001 steps of 32 layers; allowed: up to 14925"),
+        ({"layers": 1, "requests": (Request(1, 100_001),)}, "100001 .* allowed: up to 100000"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, words):
+    made = replace(Inference("llama2-7b", SERVE, 2, ASKED), **change)
+    with pytest.raises(TraceError, match=words):
+        made.load()
+
+
+def test_a_long_prompt_alone_fits_where_its_answer_would_not():
+    made = Inference("gpt3-13b", PREFILL, 1, (Request(2048, 500),), layers=1)
+    made.load()
+    with pytest.raises(TraceError, match="has 2548 tokens"):
+        replace(made, kind=SERVE).load()

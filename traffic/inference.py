@@ -1,0 +1,120 @@
+"""Inference of a transformer as a program of ranks: shapes, parallelism, requests, and what may be
+asked together. serving.py has the steps, inference_stage.py the graph of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from testbed.traffic.inference_stage import UNTIMED, Served, served_stage
+from testbed.traffic.rank_graph import MAX_RANKS, Program
+from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
+from testbed.traffic.serving import DECODE, MAX_STEPS, PREFILL, Answered, Request, Step, batched
+from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer import UTILISATION, undivided
+from testbed.traffic.transformer_shapes import SHAPES, Shape
+from testbed.traffic.transformer_stage import Work
+from testbed.traffic.transformer_times import GPUS
+
+MAX_NODES = 2_000_000  # of a rank
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A served model. kind: of serving.SERVING; batch: requests that are answered at a time;
+    layers: of the model, 0: as published."""
+
+    model: str
+    kind: str
+    batch: int
+    requests: tuple[Request, ...]
+    gpu: str = "a100"
+    utilisation: float = UTILISATION
+    layers: int = 0
+    tp: int = 1
+    pp: int = 1
+
+    @property
+    def shape(self) -> Shape:
+        shape = SHAPES[self.model]
+        return replace(shape, layers=self.layers) if self.layers else shape
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tp=self.tp, pp=self.pp)
+
+    @property
+    def schedule(self) -> tuple[list[Step], list[Answered]]:
+        """The steps, and when each request is answered."""
+        return batched(self.kind, self.batch, self.requests)
+
+    def stages(self) -> tuple[Served, ...]:
+        """The graphs of all stages."""
+        return _stages(self)
+
+    def check(self) -> None:
+        """Raises TraceError if the parts do not fit each other."""
+        for wrong in self._wrong():
+            raise TraceError(wrong)
+
+    def _wrong(self) -> Iterator[str]:
+        shape = self.shape
+        yield from undivided(self.model, shape, self.layout, 1)
+        if self.layout.ranks > MAX_RANKS:
+            yield f"parallel: {self.layout.ranks} ranks; allowed: up to {MAX_RANKS}"
+        for number, (prompt, output) in enumerate(self.requests):
+            whole = prompt + (0 if self.kind == PREFILL else output)
+            if shape.gpt and whole > shape.context:
+                yield (
+                    f"requests: request {number} has {whole} tokens; {self.model} has positions for"
+                    f" {shape.context}. Make it shorter"
+                )
+        parts = 4 * shape.layers // self.pp + 6  # of a step
+        most = min(MAX_STEPS, MAX_NODES // parts)
+        # A batch has at most as many steps as its requests have tokens.
+        steps = len(self.requests) + sum(each.output for each in self.requests)
+        if steps > most and (steps := len(self.schedule[0])) > most:
+            yield (
+                f"requests: {steps} steps of {shape.layers} layers; allowed: up to {most} steps"
+                " (of so many layers). Take fewer requests, shorter ones, or fewer layers"
+            )
+
+    def load(self) -> Program:
+        """The program. Raises TraceError."""
+        self.check()
+        templates = [each.template for each in self.stages()]
+        about = {"name": self.model, "title": self.title, "device": GPUS[self.gpu].title}
+        return staged(self.layout, templates, about)
+
+    @property
+    def title(self) -> str:
+        """The model, its parallelism, and its requests."""
+        sizes = [f"{key} {self.layout.size(key)}" for key in DIMENSIONS]
+        sizes = [each for each in sizes if not each.endswith(" 1")] or ["1 rank"]
+        layers = f" with {self.layers} layers" if self.layers else ""
+        what = "decoding" if self.kind == DECODE else self.kind
+        return (
+            f"{self.model}{layers}, {what}, {self.layout.ranks} ranks ({', '.join(sizes)}),"
+            f" {len(self.requests)} requests, {self.batch} at a time, {GPUS[self.gpu].title},"
+            f" {self.utilisation:.0%} of its peak"
+        )
+
+
+@lru_cache(maxsize=16)
+def _stages(made: Inference) -> tuple[Served, ...]:
+    gpu, steps = GPUS[made.gpu], made.schedule[0]
+    layers = made.shape.layers // made.pp
+    work = Work(
+        made.shape,
+        made.layout,
+        layers,
+        len(steps),
+        1,
+        gathered=False,
+        sharding="none",
+        times=UNTIMED,
+    )
+    return tuple(
+        served_stage(work, stage, steps, gpu, made.utilisation) for stage in range(made.pp)
+    )

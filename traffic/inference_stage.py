@@ -1,0 +1,114 @@
+"""Work of a rank of a pipeline stage that serves requests, as a template of nodes: the forward pass
+of transformer_stage.py for each step of the batch (serving.py).
+
+    step        for each layer attention, all_reduce, MLP, all_reduce; one after the other
+    embedding   all_reduce of the batch's tokens, as each tp rank has a part of the vocabulary
+    head        of each request's last token alone; all_gather of the logits
+    stages      one step is under way at a time: the last stage sends the new tokens to the first
+
+Experts are divided among the tp ranks as an MLP is. A part of a step takes as long as its
+operations at the GPU's peak, or as its bytes from the GPU's memory if that is longer, each at the
+stated utilisation (the roofline model; Williams, Waterman, Patterson, CACM 2009). Bytes are those
+of the weights, once in a step (of experts: of as many as the tokens can reach), and of the keys and
+values of all tokens that are attended to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
+from testbed.traffic.rank_layout import Template
+from testbed.traffic.serving import Step
+from testbed.traffic.transformer_shapes import Shape
+from testbed.traffic.transformer_stage import BF16, Stage, Work
+from testbed.traffic.transformer_times import Gpu, Part, Times
+
+NEW_TOKENS = 6  # tag of their transfers, beside those of transformer_stage.py
+NOTHING = Part(0, 0, 0)
+UNTIMED = Times(NOTHING, NOTHING, NOTHING, NOTHING, 0)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A stage's graph. spans: places of the first node of each step and behind its last one."""
+
+    template: Template
+    spans: tuple[tuple[int, int], ...]
+
+    def computes(self, step: int) -> list[int]:
+        """Places of the compute nodes of a step."""
+        places = range(*self.spans[step])
+        return [each for each in places if self.template.nodes[each].kind == COMPUTE]
+
+
+def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) -> Times:
+    """Times of a rank's parts for a step."""
+
+    def took(operations: float, size: float) -> int:
+        rates = gpu.peak * utilisation, gpu.bandwidth * utilisation
+        return round(max(operations / rates[0], size / rates[1]) / tp * 1e9)
+
+    def product(tokens: int, weights: int, copies: int = 1) -> int:
+        return took(2 * tokens * weights, 2 * weights * copies)
+
+    tokens, held = step.tokens, sum(step.context)
+    reached = min(shape.experts, tokens * shape.top_k) if shape.experts else 1
+    mlp = took(2 * tokens * max(shape.top_k, 1) * shape.mlp, 2 * reached * shape.mlp)
+    return Times(
+        attention=Part(
+            product(tokens, shape.attention),
+            *(0, 0),
+            took(4 * step.pairs * shape.hidden, 2 * 2 * held * shape.kv_width),
+        ),
+        mlp=Part(mlp, 0, 0),
+        router=Part(product(tokens, shape.hidden * shape.experts), 0, 0),
+        head=Part(product(len(step.new), shape.vocabulary * shape.hidden), 0, 0),
+        update_ns_per_value=0,
+    )
+
+
+def served_stage(
+    work: Work, stage: int, steps: Sequence[Step], gpu: Gpu, utilisation: float
+) -> Served:
+    """The graph of a stage. work: but for tokens and times."""
+    made = _Server(work, stage, gpu, utilisation)
+    for number, step in enumerate(steps):
+        made.serve(step, number == len(steps) - 1)
+    return Served(made.template, tuple(made.spans))
+
+
+class _Server(Stage):
+    def __init__(self, work: Work, stage: int, gpu: Gpu, utilisation: float) -> None:
+        super().__init__(work, stage)
+        self.gpu, self.utilisation = gpu, utilisation
+        self.requests = 0  # of the step
+        self.spans: list[tuple[int, int]] = []
+
+    def serve(self, step: Step, ends: bool) -> None:
+        layout, nodes = self.work.layout, self.template.nodes
+        times = step_times(self.work.shape, step, layout.tp, self.gpu, self.utilisation)
+        self.work = replace(self.work, tokens=step.tokens, times=times)
+        number, circle = len(self.spans), layout.pp > 1
+        if circle and self.first and number:
+            self.last = self.pass_on(RECV, ("pp", -1), 4 * self.requests, NEW_TOKENS, self.last)
+        self.requests = len(step.new)
+        begin = len(nodes)
+        self.forward(number)
+        self.spans.append((begin, len(nodes)))
+        if circle and self.final and not ends:
+            self.pass_on(SEND, ("pp", 1), 4 * self.requests, NEW_TOKENS, self.last)
+
+    def judge(self) -> None:
+        """The logits of all words on all tp ranks, which take the same next tokens."""
+        work = self.work
+        part = 2 * self.requests * -(-work.shape.vocabulary // work.layout.tp)
+        self.last = self.call("all_gather", "tp", part, BF16, self.last)
+
+    def mlp(self) -> None:
+        times = self.work.times
+        self.enter()
+        self.last = self.compute(times.router.forward_ns)
+        self.last = self.compute(times.mlp.forward_ns)
+        self.leave()
