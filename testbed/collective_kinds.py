@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Share of a call's array that a rank gives or gets: all of it; its part; all at the root, where the
-# other ranks have nothing.
-WHOLE, OWN, ROOT = "whole", "own", "root"
+# other ranks have nothing; all but at the root, which has nothing.
+WHOLE, OWN, ROOT, OTHERS = "whole", "own", "root", "others"
 
 
 @dataclass(frozen=True)
 class Collective:
     """A kind of call. nccl: NCCL's name, "" where it has none. chakra: numbers in Chakra traces, of
-    which the first one is written. color: of figures, as in analysis/style/plot_style.py."""
+    which the first one is written; from 64 on our own. color: of figures, as in
+    analysis/style/plot_style.py."""
 
     name: str
     nccl: str
@@ -69,7 +70,10 @@ class Collective:
         if self.pairs and self.gives == self.gets:
             return [[value for array in given for value in part(array, rank)] for rank in ranks]
         if self.sums:
-            array = [sum(values) for values in zip(*given, strict=True)]
+            added = [
+                each for rank, each in enumerate(given) if self.gives != OTHERS or rank != root
+            ]
+            array = [sum(values) for values in zip(*added, strict=True)]
         elif self.gives == ROOT:
             array = [*given[root]]
         else:
@@ -85,6 +89,9 @@ _KINDS = (
     Collective("all_gather", "AllGather", (2,), OWN, WHOLE, "sky"),
     Collective("broadcast", "Broadcast", (5,), ROOT, WHOLE),
     Collective("reduce", "Reduce", (1,), WHOLE, ROOT, sums=True),
+    # Tokens to the experts of a set of ranks, and their weighted answers back (docs/experts.md).
+    Collective("dispatch", "", (64,), ROOT, WHOLE, "purple"),
+    Collective("combine", "", (65,), OTHERS, ROOT, "purple", sums=True),
     Collective("barrier", "", (9,), WHOLE, WHOLE, sums=True, empty=True),
     Collective("all_to_all", "AlltoAll", (6,), WHOLE, WHOLE, "purple", pairs=True, uneven=True),
     Collective("gather", "Gather", (3,), OWN, ROOT, pairs=True),

@@ -4,7 +4,7 @@ asked together. serving.py has the steps, inference_stage.py the graph of each."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from testbed.traffic.inference_stage import UNTIMED, Served, served_stage
@@ -13,7 +13,7 @@ from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.serving import DECODE, MAX_STEPS, PREFILL, Answered, Request, Step, batched
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import UTILISATION, undivided
-from testbed.traffic.transformer_shapes import SHAPES, Shape
+from testbed.traffic.transformer_shapes import Shape, shape_of
 from testbed.traffic.transformer_stage import Work
 from testbed.traffic.transformer_times import GPUS
 
@@ -37,8 +37,7 @@ class Inference:
 
     @property
     def shape(self) -> Shape:
-        shape = SHAPES[self.model]
-        return replace(shape, layers=self.layers) if self.layers else shape
+        return shape_of(self.model, self.layers)
 
     @property
     def layout(self) -> Layout:

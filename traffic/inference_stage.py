@@ -106,7 +106,7 @@ class _Server(Stage):
         part = 2 * self.requests * -(-work.shape.vocabulary // work.layout.tp)
         self.last = self.call("all_gather", "tp", part, BF16, self.last)
 
-    def mlp(self) -> None:
+    def mlp(self, *which: int) -> None:
         times = self.work.times
         self.enter()
         self.last = self.compute(times.router.forward_ns)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from testbed.collective.memory_map import WHOLE
-from testbed.collective_kinds import CARRIED, OWN
+from testbed.collective_kinds import CARRIED, OTHERS, OWN
 from testbed.traffic import rank_source
 from testbed.traffic.rank_graph import GroupRoute, Node, Program, check, width_of
 from testbed.traffic.rank_layout import smaller
@@ -25,14 +25,20 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Call:
     """A collective of a communicator. The first of its `values` is value `share_at` of those of all
-    ranks, of which `share` belong to each: it gets them, or gives them to all (`from_one`). share
-    0: all values belong to all ranks."""
+    ranks, of which `share` belong to each: it gets them, or gives them to all (`from_one`); with
+    `from_others` it gets those of the others alone. share 0: all values belong to all ranks."""
 
     node: Node  # of the communicator's first rank
     values: int
     share: int = 0
     share_at: int = 0
     from_one: bool = False
+    from_others: bool = False
+
+    @property
+    def gives(self) -> int:
+        """As in JobSpec.shares."""
+        return 2 if self.from_others else int(self.from_one)
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,8 @@ def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> 
     count = -(-node.bytes // (width_of(node) if kind.sums else 4))
     if kind.rooted:
         root = ranks.index(node.peer)
-        return Call(node, max(count, 1), WHOLE, root * WHOLE, from_one=not kind.sums)
+        from_one, others = not kind.sums, kind.gives == OTHERS
+        return Call(node, max(count, 1), WHOLE, root * WHOLE, from_one, others)
     if not kind.parts:
         return Call(node, max(count, 1))
     part = _whole_packets(count if kind.gives == OWN else -(-count // size), values)

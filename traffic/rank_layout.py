@@ -99,12 +99,24 @@ class Layout:
         return found
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """An all_to_all that brings a rank's tokens to their experts, or with `combine` the answers
+    back. which: numbers that its routing has in common with the other one, the layer first."""
+
+    combine: bool
+    tokens: int
+    token_bytes: int
+    which: tuple[int, ...]
+
+
 class Template:
     """The graph of a stage under construction. Nodes are numbered from 0."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.steps: dict[int, tuple[str, int]] = {}  # of a transfer: its dimension and distance
+        self.exchanges: dict[int, Exchange] = {}
 
     def add(self, kind: str, after: Sequence[int] = (), group: str = "", **fields: Any) -> int:
         """Add a node; returns its number. group: a kind of group."""
@@ -130,7 +142,7 @@ class Template:
         """The same with other nodes in their places."""
         made = Template()
         made.nodes = [change(node) for node in self.nodes]
-        made.steps = self.steps
+        made.steps, made.exchanges = self.steps, self.exchanges
         return made
 
 

@@ -77,7 +77,7 @@ class FileSource:
 
 
 class _Generated:
-    """What sources of generated programs share."""
+    """Common parts of the sources of generated programs."""
 
     is_trace = False
 

@@ -75,7 +75,7 @@ class Step:
 
 
 class Answered(NamedTuple):
-    """When a request is answered, by numbers of steps: it is sent when step `sent` has ended (-1:
+    """Moments of a request, by numbers of steps: it is sent when step `sent` has ended (-1:
     at the start), its first token comes with step `first`, its last one with step `last`."""
 
     sent: int

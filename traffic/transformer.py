@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from testbed.traffic.expert_calls import with_experts
+from testbed.traffic.expert_routing import ExpertRouting
 from testbed.traffic.layer_sample import TOLERANCE, USUAL_SIZES, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.trace import TraceError
-from testbed.traffic.transformer_shapes import SHAPES, Shape
+from testbed.traffic.transformer_shapes import SHAPES, Shape, shape_of
 from testbed.traffic.transformer_stage import SHARDING, Work, stage_template
 from testbed.traffic.transformer_times import GPUS, TIMES, measured, times_of
 
@@ -26,7 +28,8 @@ UTILISATION = 0.5
 class Transformer:
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
-    0: all are there; least, sizes, tolerance: of the sample."""
+    0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
+    experts (expert_calls.CALLS), "": as many to each rank; skew, routing_seed: of the drawing."""
 
     model: str
     sequence: int
@@ -47,11 +50,13 @@ class Transformer:
     least: int = 1
     sizes: int = USUAL_SIZES
     tolerance: float = TOLERANCE
+    experts: str = ""
+    skew: float = 0.0
+    routing_seed: int = 0
 
     @property
     def shape(self) -> Shape:
-        shape = SHAPES[self.model]
-        return replace(shape, layers=self.layers) if self.layers else shape
+        return shape_of(self.model, self.layers)
 
     @property
     def layout(self) -> Layout:
@@ -100,6 +105,11 @@ class Transformer:
                 f"parallel.sequence_parallel: {self.model} has experts, which with tp above 1 need"
                 " it; write sequence_parallel: true"
             )
+        if self.experts and self.ep < 2:
+            yield (
+                f"experts: {self.model} has ep: {self.ep}, so no tokens travel to experts. Take a"
+                " model with experts and ep above 1, or this key out"
+            )
         if shape.gpt and self.sequence > shape.context:
             yield (
                 f"sequence: found {self.sequence}; {self.model} has positions for"
@@ -146,7 +156,11 @@ class Transformer:
             # Of the whole, which takes longer than the layers that are simulated.
             **({} if self.simulated else {"tokens": str(self.tokens)}),
         }
-        return staged(layout, templates, about)
+        program = staged(layout, templates, about)
+        if not self.experts:
+            return program
+        routing = ExpertRouting(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed)
+        return with_experts(program, routing, self.experts)
 
     @property
     def title(self) -> str:
@@ -157,6 +171,8 @@ class Transformer:
             sizes.append("sequence parallel")
         if self.sharding != "none":
             sizes.append(self.sharding)
+        if self.experts:
+            sizes.append(f"drawn experts by {self.experts}")
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
             layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"
@@ -169,7 +185,7 @@ class Transformer:
 
 
 def undivided(model: str, shape: Shape, sizes: Layout, tokens: int) -> Iterator[str]:
-    """What is wrong with sizes that do not divide what they have to."""
+    """Problems of sizes that do not divide what they have to."""
     divided = [
         ("pp", "layers", shape.layers),
         ("tp", "heads of keys and values", shape.kv_heads),

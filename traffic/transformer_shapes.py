@@ -7,7 +7,7 @@ the table says 5140), Mixtral 8x7B (arXiv 2401.04088).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -94,3 +94,8 @@ SHAPES = {
     "gpt3-175b": Shape(96, 12_288, 96, 96, 49_152, 50_257, 2048, gpt=True),
     "mixtral-8x7b": Shape(32, 4096, 32, 8, 14_336, 32_000, 32_768, experts=8, top_k=2),
 }
+
+
+def shape_of(model: str, layers: int = 0) -> Shape:
+    """The shape of a model, with so many layers; 0: as published."""
+    return replace(SHAPES[model], layers=layers or SHAPES[model].layers)

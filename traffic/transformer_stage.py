@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
-from testbed.traffic.rank_layout import Layout, Template
+from testbed.traffic.rank_layout import Exchange, Layout, Template
 from testbed.traffic.transformer_shapes import Shape
 from testbed.traffic.transformer_times import Part, Times
 
@@ -152,11 +152,16 @@ class Stage:
         kind = "reduce_scatter" if work.gathered else "all_reduce"
         self.last = self.call(kind, "tp", work.activation_bytes, BF16, self.last)
 
-    def route(self) -> None:
-        """Each token to the ranks with its experts, or back."""
+    def route(self, *which: int, combine: bool) -> None:
+        """Each token to the ranks with its experts, or back. which: layer and microbatch."""
         work = self.work
         size = work.shape.top_k * work.resting_bytes
+        before = self.last
         self.last = self.call("all_to_all", "ep", size, BF16, self.last)
+        if self.last != before:
+            token_bytes = 2 * work.shape.hidden
+            tokens = work.resting_bytes // token_bytes
+            self.template.exchanges[self.last[0]] = Exchange(combine, tokens, token_bytes, which)
 
     def enter_experts(self) -> None:
         """All tokens of the experts, on each tp rank."""
@@ -230,7 +235,8 @@ class Stage:
         size = 2 * 2 * work.tokens * work.shape.kv_width // work.layout.tp
         return self.pass_on(kind, ("cp", 1 if kind == SEND else -1), size, tag, after)
 
-    def mlp(self) -> None:
+    def mlp(self, *which: int) -> None:
+        """which: layer and microbatch."""
         times = self.work.times
         if not self.work.shape.experts:
             self.enter()
@@ -238,14 +244,14 @@ class Stage:
             self.leave()
             return
         self.last = self.compute(times.router.forward_ns)
-        self.route()
+        self.route(*which, combine=False)
         self.enter_experts()
         self.last = self.compute(times.mlp.forward_ns)
         self.leave_experts()
-        self.route()
+        self.route(*which, combine=True)
 
-    def mlp_backward(self) -> Nodes:
-        """Returns the gradient of the weights."""
+    def mlp_backward(self, *which: int) -> Nodes:
+        """Returns the gradient of the weights. which: layer and microbatch."""
         times = self.work.times
         if not self.work.shape.experts:
             self.enter()
@@ -253,16 +259,20 @@ class Stage:
             found = self.weights(times.mlp)
             self.leave()
             return found
-        self.route()
+        self.route(*which, combine=False)
         self.enter_experts()
         self.last = self.compute(times.mlp.input_ns)
         found = self.weights(times.mlp)
         self.leave_experts()
-        self.route()
+        self.route(*which, combine=True)
         self.last = self.compute(times.router.input_ns + times.router.weight_ns)
         return found
 
     # -- passes
+
+    def layer(self, place: int) -> int:
+        """The number in the model of the layer that is a unit."""
+        return self.stage * self.work.layers + place - self.first
 
     def forward(self, number: int) -> None:
         work = self.work
@@ -278,7 +288,7 @@ class Stage:
                 self.judge()
             else:
                 self.attention()
-                self.mlp()
+                self.mlp(self.layer(place), number)
         if not self.final:
             self._stage(SEND, 1, ACTIVATIONS, self.last)
 
@@ -303,7 +313,8 @@ class Stage:
                 self.enter()
                 done = self.last
             else:
-                done = (*self.mlp_backward(), *self.attention_backward())
+                found = self.mlp_backward(self.layer(place), number)
+                done = (*found, *self.attention_backward())
             self.made(place, number, done)
         if not self.first:
             self._stage(SEND, -1, GRADIENTS, self.last)

@@ -1,4 +1,4 @@
-"""What the requests to served models measured, and whether it is as the experiment's checks say.
+"""Measures of the requests to served models, and the outcome of an experiment's checks of them.
 
 Words are those of serving benchmarks: TTFT (time to first token) runs from when a request is sent;
 TPOT (time per output token) is the mean time of each further token of a request, so a request of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -86,8 +86,7 @@ def of_repetition(results: Results, repetition: int) -> dict[str, float]:
 def outcomes(results: Results) -> list[Outcome]:
     """Of the checks of all jobs, over all repetitions."""
     found = []
-    jobs: list[dict[str, Any]] = results.experiment.get("jobs") or []
-    for number, job in enumerate(jobs):
+    for number, job in enumerate(results.experiment.get("jobs") or []):
         model = job.get("model")
         checks = model.get("checks") if isinstance(model, dict) else None
         if not checks:

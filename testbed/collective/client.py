@@ -425,6 +425,29 @@ class Job:
         self._check_root(root)
         return self._bytes("broadcast", array, layer, out, root)
 
+    def dispatch_async(
+        self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
+    ) -> Handle:
+        """Begin to send the tokens of rank `root` to the experts of all other ranks, as
+        `broadcast_async` does."""
+        self._check_root(root)
+        return self._bytes("dispatch", array, layer, out, root)
+
+    def combine_async(
+        self,
+        array: np.ndarray,
+        root: int = 0,
+        *,
+        layer: int = 0,
+        out: np.ndarray | None = None,
+    ) -> Handle:
+        """Begin to sum the weighted answers of all ranks but `root` for it, as `reduce_async` does.
+        What `root` gives says the shape and type, and is not added."""
+        self._check_root(root)
+        given = np.zeros_like(array) if self.rank == root else array
+        given = self._numbers(given, "combine", mean=False)
+        return self._sum("combine", given, False, layer, out if self.rank == root else None, root)
+
     def barrier_async(self) -> Handle:
         """Begin to wait until all ranks have come here."""
         nothing = np.zeros(1, np.int32)
@@ -440,6 +463,8 @@ class Job:
     reduce = _waiting(reduce_async)
     all_gather = _waiting(all_gather_async)
     broadcast = _waiting(broadcast_async)
+    dispatch = _waiting(dispatch_async)
+    combine = _waiting(combine_async)
 
     def close(self) -> None:
         """Leave the job when all collectives are done; no further ones may follow."""

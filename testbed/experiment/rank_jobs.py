@@ -59,6 +59,9 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
         for name in ("micro_batch", "gpu", "times", "utilisation", "layers")
         if getattr(model, name) is not None
     }
+    if model.experts is not None:
+        asked = model.experts
+        given |= {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
     sizes = {} if parallel is None else parallel.model_dump()
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)

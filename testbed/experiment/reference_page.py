@@ -37,6 +37,7 @@ from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives, Route
 from testbed.experiment.schema_jobs import (
+    Experts,
     Fault,
     Job,
     JobShape,
@@ -389,6 +390,7 @@ def reference() -> str:
         parts += [f"### costs.{key}\n", _text(model), _table(model)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].model\n", _text(RankModel), _table(RankModel)]
+    parts += ["### jobs[].model.experts\n", _text(Experts), _table(Experts)]
     parts += ["### jobs[].model.requests\n", _text(Requests), _table(Requests)]
     parts += ["### jobs[].model.checks\n", _text(ServingChecks), _table(ServingChecks)]
     parts += ["### jobs[].model.sample\n", _text(Sample), _table(Sample)]
@@ -464,6 +466,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "sample": "a mapping; see [below](#jobsmodelsample)",
         "requests": "a mapping; see [below](#jobsmodelrequests)",
         "checks": "a mapping; see [below](#jobsmodelchecks)",
+        "experts": "a mapping; see [below](#jobsmodelexperts)",
         "parallel": "a mapping; see [below](#jobsparallel)",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",

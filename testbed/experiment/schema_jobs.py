@@ -33,6 +33,7 @@ from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_serving import Requests, ServingChecks
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
+from testbed.traffic.expert_calls import CALLS, SETS
 from testbed.traffic.layer_sample import SIZES, TOLERANCE, USUAL_SIZES
 from testbed.traffic.serving import PREFILL, SERVING
 from testbed.traffic.trace import GPUS
@@ -149,6 +150,26 @@ class Sample(Section):
     )
 
 
+class Experts(Section):
+    """The ways of the tokens of a transformer with experts ([experts.md](experts.md))."""
+
+    calls: Annotated[str, Choice(CALLS)] = Field(
+        default=SETS,
+        description="`sets`: a dispatch and a combine for each rank and set of ranks that hold"
+        " experts of its tokens, which the system carries; `flows`: all_to_alls, in flows between"
+        " ranks.",
+    )
+    skew: Annotated[float, Number(0, 10)] = Field(
+        default=0.0,
+        description="Exponent of Zipf's law, by which a router chooses among a layer's experts; 0:"
+        " all alike.",
+    )
+    seed: Annotated[int, Whole(0, 2 * 10**9)] = Field(
+        default=0,
+        description="Other seeds draw other experts.",
+    )
+
+
 class RankModel(Section):
     """A program of ranks as a job's model ([workloads.md](workloads.md)): a file, or a transformer,
     whose parallelism is in the job's `parallel`."""
@@ -241,6 +262,12 @@ class RankModel(Section):
         description="How layers are sampled. Only with `layers: sampled`.",
     )
 
+    experts: Experts | None = Field(
+        default=None,
+        json_schema_extra={"default": "as many tokens from each rank to each other one"},
+        description="Experts that are drawn for each token, and how tokens travel to them.",
+    )
+
     @property
     def serves(self) -> bool:
         """True if it is a transformer that serves requests."""
@@ -271,6 +298,9 @@ class RankModel(Section):
         if of_more := next((name for name in asked if name.endswith("tpot")), None):
             found = f"a check of {of_more.replace('_', ' ')}, and kind: {PREFILL}"
             raise as_pydantic(FieldError(found, "checks of what a first token has"))
+        if self.experts is not None and self.layers == SAMPLED:
+            found = f"experts and layers: {SAMPLED}"
+            raise as_pydantic(FieldError(found, "one of them, as layers have different tokens"))
         if self.sample is not None and self.layers != SAMPLED:
             raise as_pydantic(FieldError("sample", f"sample with layers: {SAMPLED}"))
         return self
@@ -279,7 +309,7 @@ class RankModel(Section):
 FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
-OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample")
+OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample", "experts")
 OF_SERVING = ("batch", "requests", "checks")
 
 

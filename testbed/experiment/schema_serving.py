@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from p4fabric.base.config.conditions import Bound, Condition
 from p4fabric.base.config.fields import ANY_TEXT, Kind, Number, Reads, Section, Whole, as_pydantic
@@ -42,7 +42,7 @@ class DrawnLengths(Kind):
         except FieldError as error:
             raise FieldError(error.found, self.allowed, error.hint) from None
 
-    def show(self, value: Lengths | None) -> Any:
+    def show(self, value: Lengths | None) -> int | dict[str, float] | None:
         if value is None or value.low == value.high:
             return value and value.low
         tail = {} if value.tail is None else {"tail": value.tail}

@@ -28,6 +28,10 @@ RARE = 2  # float32 in coarser steps, with marks of what is not finite
 FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
 ROUNDED = 4  # float32 in steps of 16 or 8 bits; the sum is rounded (block_float.py)
 
+# In `from_one`: the rank with the share gives values, and all others get them; or it gets the sum
+# of theirs. 0: it gets the sum of all.
+ONE, OTHERS = 1, 2
+
 
 class Given(NamedTuple):
     """T blocks of a round, C counters of results. Empty (T = 0) where no program gives values."""
@@ -47,7 +51,9 @@ class Given(NamedTuple):
     #                      have 32 bits; and bits of a step
     share: np.ndarray  # int64[T], values of the collective that belong to each rank; 0: to all
     share_at: np.ndarray  # int64[T], the block's first value among those of all ranks
-    from_one: np.ndarray  # int64[T], 1: a rank gives its share to all; 0: it alone gets it
+    from_one: (
+        np.ndarray
+    )  # int64[T]: ONE: a rank gives its share to all; 0, OTHERS: it alone gets it
     places: np.ndarray  # int32[memory_map.RANKS], the worker that each rank is
 
 
@@ -95,7 +101,7 @@ def meant_for(g, block, offset, count):
     rank = first // share
     if (first + count - 1) // share != rank:
         return 0, 0
-    flag = wire.FROM_ONE if g.from_one[block] == 1 else wire.FOR_ONE
+    flag = wire.FROM_ONE if g.from_one[block] == ONE else wire.FOR_ONE
     return flag, np.int64(g.places[rank])
 
 

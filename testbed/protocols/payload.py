@@ -57,9 +57,23 @@ def is_rooted(worker, scoreboard, fragment):
 
 
 @njit(cache=True)
+def _gives(worker, scoreboard, fragment, number):
+    """True if worker `number` has values of a fragment. Otherwise its values are 0."""
+    flag, meant = meant_for(worker, scoreboard, fragment)
+    if flag == wire.FROM_ONE:
+        return meant == number
+    if flag == 0 or meant != number:
+        return True
+    block = scoreboard.tensor[fragment]
+    if worker.given.source.size > 0:
+        block, _ = _place(scoreboard, fragment)
+    return worker.given.from_one[block] != given.OTHERS
+
+
+@njit(cache=True)
 def name_meant(worker, scoreboard, row, fragment):
     """Let a fragment's gradient, whose header is written, say which worker its values are for, or
-    from. True if they are from another one, so that this packet needs none.
+    from. True if this worker has none, so that this packet needs none.
 
     All workers say the same. Where packets without values are not known, none does."""
     if worker.config.omit_zeros == 0:
@@ -69,7 +83,7 @@ def name_meant(worker, scoreboard, row, fragment):
         return False
     wire.set_word(row, 0, wire.word(row, 0) | flag)
     wire.set_meant(row, meant)
-    return flag == wire.FROM_ONE and meant != worker.config.number
+    return not _gives(worker, scoreboard, fragment, worker.config.number)
 
 
 @njit(cache=True)
@@ -87,8 +101,7 @@ def write_values(worker, scoreboard, row, base, fragment):
     else:
         whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
         key = values.fragment_key(config.seed, config.job, whole)
-        flag, meant = meant_for(worker, scoreboard, fragment)
-        own = flag != wire.FROM_ONE or meant == config.number
+        own = _gives(worker, scoreboard, fragment, config.number)
         factor = state.factor if own else 0
         if config.adder == INT32:
             values.write_generated(row, base, count, key, factor, config.shift)
@@ -172,6 +185,10 @@ def check_values(worker, scoreboard, row, base, fragment):
             factor_sum = worker_state.factor_of(config, scoreboard.state.iteration, meant)
             factor_size = abs(factor_sum)
             rounded_bits = 0
+        elif flag != 0 and not _gives(worker, scoreboard, fragment, meant):
+            factor = worker_state.factor_of(config, scoreboard.state.iteration, meant)
+            factor_sum -= factor
+            factor_size -= abs(factor)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.take(worker.given, row, base, block, offset, count)

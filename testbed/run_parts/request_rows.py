@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,9 @@ from testbed.traffic.trace import Trace
 Spans = dict[tuple[int, int], tuple[int, int]]  # begin and end in ns, by worker and node
 
 
-def request_rows(traces: Mapping[int, Trace], tables: Mapping[str, Any]) -> list[Row]:
+def request_rows(
+    traces: Mapping[int, Trace], tables: Mapping[str, Mapping[str, np.ndarray]]
+) -> list[Row]:
     """The rows of all jobs that serve a model. traces: of jobs, by number; tables:
     result_rows.time_tables."""
     served = {number: model for number, trace in traces.items() if (model := _served(trace))}

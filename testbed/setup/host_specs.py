@@ -240,7 +240,7 @@ def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
     """See `JobSpec.shares`."""
     if job.ranks is not None:
         calls = reversed(job.ranks.calls.calls)
-        return tuple((each.share, each.share_at, int(each.from_one)) for each in calls)
+        return tuple((each.share, each.share_at, each.gives) for each in calls)
     return ((0, 0, 0),) if job.job.has_ranks else ()
 
 

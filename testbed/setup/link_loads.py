@@ -135,12 +135,14 @@ class Sizes(NamedTuple):
     share: int = 0
     share_at: int = 0
     from_one: bool = False
+    from_others: bool = False
     collective: str = "all_reduce"
     first: int = 0
 
 
 def sizes_of(call: Call) -> Sizes:
-    return Sizes(call.values, call.share, call.share_at, call.from_one, call.node.kind)
+    to_whom = call.from_one, call.from_others
+    return Sizes(call.values, call.share, call.share_at, *to_whom, call.node.kind)
 
 
 def _calls_of(group: JobSetup) -> Iterator[Sizes]:
@@ -169,12 +171,14 @@ def _turns(first: int, count: int, among: int) -> list[int]:
 @dataclass(frozen=True)
 class _Packets:
     """Packets of a call: all of them, and those that each rank owns, one rank's after the other's.
-    from_one: the owner gives them to all; otherwise all give, and the owner gets them, or all do
-    (`own` is empty). first: number of the first fragment."""
+    from_one: the owner gives them to all; otherwise all give, or with from_others all but the
+    owner, and the owner gets them, or all do (`own` is empty). first: number of the first
+    fragment."""
 
     all: int
     own: tuple[int, ...]
     from_one: bool
+    from_others: bool
     first: int
 
     def turns(self, rank: int, among: int) -> tuple[list[int], list[int]]:
@@ -184,32 +188,40 @@ class _Packets:
             return everything, everything
         begin = self.first + sum(self.own[:rank])
         own = _turns(begin, self.own[rank], among)
+        others = [a - b for a, b in zip(everything, own, strict=True)]
         if not self.from_one:
-            return everything, own
-        return own, [a - b for a, b in zip(everything, own, strict=True)]
+            return others if self.from_others else everything, own
+        return own, others
 
     def up(self, ranks: Sequence[int]) -> int:
         """Those that leave these ranks, added up."""
+        if self.from_others:
+            return self._of_others(ranks)
         return sum(self.own[rank] for rank in ranks) if self.from_one else self.all
 
     def down(self, ranks: Sequence[int]) -> int:
         """Those that any of these ranks needs."""
         if self.from_one:
-            return self.all - (self.own[ranks[0]] if len(ranks) == 1 else 0)
+            return self._of_others(ranks)
         return sum(self.own[rank] for rank in ranks) if self.own else self.all
+
+    def _of_others(self, ranks: Sequence[int]) -> int:
+        """Those that any of these ranks does not own."""
+        return self.all - (self.own[ranks[0]] if len(ranks) == 1 else 0)
 
 
 def _packets(platform: Platform, sizes: Sizes, ranks: int) -> _Packets:
     count = -(-sizes.values // platform.values)
+    to_whom = sizes.from_one, sizes.from_others
     if not sizes.share:
-        return _Packets(count, (), sizes.from_one, sizes.first)
+        return _Packets(count, (), *to_whom, sizes.first)
     first, last = sizes.share_at, sizes.share_at + sizes.values
     held = (
         min((rank + 1) * sizes.share, last) - max(rank * sizes.share, first)
         for rank in range(ranks)
     )
     own = tuple(-(-max(0, each) // platform.values) for each in held)
-    return _Packets(count, own, sizes.from_one, sizes.first)
+    return _Packets(count, own, *to_whom, sizes.first)
 
 
 def _own(platform: Platform, host: str) -> Way:

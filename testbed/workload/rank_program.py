@@ -170,12 +170,12 @@ def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
 def _values_due(spec: HostSpec) -> int:
     """Values that a rank has to check in one of its communicators."""
     due = 0
-    for tensor, (share, first, from_one) in zip(spec.job.tensors, spec.job.shares, strict=True):
+    for tensor, (share, first, gives) in zip(spec.job.tensors, spec.job.shares, strict=True):
         own = tensor.values
         if share:  # what belongs to the rank, of `values` from `first` on
             start, stop = spec.number * share, (spec.number + 1) * share
             own = max(0, min(stop, first + tensor.values) - max(start, first))
-            own = tensor.values - own if from_one else own
+            own = tensor.values - own if gives == given.ONE else own
         due += own
     return spec.job.iterations * due
 

@@ -129,13 +129,15 @@ def _hold_sizes(path: Path, values: int) -> None:
                 assert call.values == size * call.share and call.share % values == 0
                 assert max(own, 1) <= call.share < max(own, 1) + values
             else:
-                wanted = words if node.kind == "broadcast" else numbers
+                from_one = node.kind in ("broadcast", "dispatch")
+                wanted = words if from_one else numbers
                 assert call.values == max(wanted, 1)
-                rooted = node.kind in ("broadcast", "reduce")
+                rooted = from_one or node.kind in ("reduce", "combine")
                 assert call.share == (WHOLE if rooted else 0)
                 root = group.ranks.index(node.peer) if rooted else 0
                 assert call.share_at == root * call.share
-            assert call.from_one == (node.kind in ("all_gather", "broadcast"))
+            assert call.from_one == (node.kind in ("all_gather", "broadcast", "dispatch"))
+            assert call.gives == {"combine": 2}.get(node.kind, call.from_one)
 
 
 def hold_parameters(made: Transformer) -> None:

@@ -26,7 +26,8 @@ SYSTEMS = (
     *("esa", "switchml", "atp", "ring", "ps", "grid", "a2tp"),
     *("esa, results_from: switch", "atp, release: on_completion, results_from: switch"),
 )
-SUMS, BYTES = ("allreduce", "reduce_scatter", "reduce"), ("all_gather", "broadcast")
+SUMS = ("allreduce", "reduce_scatter", "reduce", "combine")
+BYTES = ("all_gather", "broadcast", "dispatch")
 TYPES = ("f2", "f4", "f8", "i4", "i8", "u1", "c8", "?")
 ZEROS = ("", "zeros: header_only", "zeros: sent")
 LOOKS = ("any", "mostly zeros", "small", "huge", "not finite")
@@ -45,7 +46,7 @@ class Call(NamedTuple):
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        return (self.root,) if self.name in ("reduce", "broadcast") else ()
+        return () if self.name in ("allreduce", "reduce_scatter", "all_gather") else (self.root,)
 
     def given(self) -> list[np.ndarray]:
         """What each rank gives."""
@@ -74,7 +75,9 @@ class Call(NamedTuple):
                 assert (each.shape, each.dtype) == (right.shape, right.dtype)
                 assert each.tobytes() == right.tobytes()
             return
-        if self.name == "reduce":
+        if self.name == "combine":  # what the root gives does not count
+            arrays = [array * (rank != self.root) for rank, array in enumerate(arrays)]
+        if self.name in ("reduce", "combine"):
             assert [each.size > 0 for each in found] == [rank == self.root for rank in range(4)]
             found = [found[self.root]]
         got = np.concatenate(found) if self.name == "reduce_scatter" else found[0]

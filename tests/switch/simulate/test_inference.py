@@ -106,6 +106,6 @@ def test_a_check_that_does_not_hold_fails_the_run_and_the_sweep(tmp_path):
         assert ("check failed: job chat: p99 tpot <= 1 ns; found" in done.stderr) == bool(code)
     (*_, folder) = sorted(each for each in tmp_path.iterdir() if each.is_dir())
     assert len(read(folder.resolve()).requests) == 3
-    path.write_text(path.read_text() + "sweep: {jobs.scale: [0.01]}\n")
+    path.write_text(path.read_text() + 'sweep: {"jobs[0].scale": [0.01]}\n')
     done = ina(path, "--results", tmp_path, "--no-report")
     assert done.returncode == 1 and "p99 tpot <= 1 ns; found" in done.stderr

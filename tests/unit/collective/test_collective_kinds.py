@@ -36,6 +36,8 @@ def test_results_follow_from_what_ranks_give_and_get():
         "all_gather": [[0, 1, 2, 3, 10, 11, 12, 13]] * 2,
         "broadcast": [[10, 11, 12, 13]] * 2,
         "reduce": [[], [10, 12, 14, 16]],
+        "dispatch": [[10, 11, 12, 13]] * 2,
+        "combine": [[], [0, 1, 2, 3]],
         "barrier": [[10, 12, 14, 16]] * 2,
         "all_to_all": [[0, 1, 10, 11], [2, 3, 12, 13]],
         "gather": [[], [0, 1, 2, 3, 10, 11, 12, 13]],

@@ -1,0 +1,123 @@
+"""Dispatch and combine of a set of ranks: right values under loss, copies and late packets on every
+system, and the bytes of every link by a closed form."""
+
+from __future__ import annotations
+
+import pytest
+from p4fabric_testing.matrix import first_of
+
+from testbed.experiment import load_text
+from tests.support.experiments import memory_line
+from tests.support.ranks import Ranks
+from tests.support.virtual import run_virtual
+
+EXPERIMENT = """
+name: experts
+runtime: virtual
+topology: {kind: star, hosts: %d}
+links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
+system: {name: %s, zeros: %s}
+%s
+values_per_packet: 64
+jobs: [{model: %s, workers: %d, iterations: 2, scale: 1}]
+"""
+FAULTS = ", loss: 2 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 20 us"
+HEADER = 14 + 20 + 8 + 24 + 4  # bytes of a frame without values, bitmap of 32 bits
+FRAME = HEADER + 4 * 64
+
+
+def experiment(folder, made, ranks, system="switchml", links="", zeros="header_only"):
+    model = folder / "tokens.et"
+    made.write(model)
+    memory = memory_line(system, 256)
+    text = EXPERIMENT % (ranks + 1, links, system, zeros, memory, model, ranks)
+    return load_text(text)
+
+
+def exchange(ranks, sets, size):
+    """Rank 0 gives tokens to each set of other ranks, and gets the sum of their answers."""
+    groups = {f"set.{n}": (0, *others) for n, others in enumerate(sets)}
+    made = Ranks(all=tuple(range(ranks)), **groups)
+    for number, others in enumerate(sets):
+        for rank in (0, *others):
+            fields = {"group": f"set.{number}", "peer": 0, "bytes": size, "dtype": "int32"}
+            sent = made.add(rank, "dispatch", **fields)
+            worked = made.add(rank, "compute", (sent,), duration_ns=1000)
+            made.add(rank, "combine", (worked,), **fields)
+    for rank in range(ranks):  # those in no set
+        made.add(rank, "compute", duration_ns=1)
+    return made
+
+
+@pytest.mark.parametrize(
+    "system", first_of(["switchml", "tree", "esa", "atp", "a2tp", "ps", "ring", "double_tree"], 3)
+)
+@pytest.mark.parametrize("zeros", ["header_only", "sent"])
+def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(system, zeros, tmp_path):
+    made = exchange(4, [(1, 2), (3,), (1, 2, 3)], 3000)
+    spec = experiment(tmp_path, made, 4, system, FAULTS, zeros)
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    # Tokens at each member but the owner, and sums at the owner, in two iterations.
+    assert job["exact"] and job["values_checked"] == 2 * 750 * (2 + 1 + 3 + 3)
+    called = {(row["collective"], row["communicator"]) for row in tables["collectives"]}
+    names = ("0 1 2", "0 3", "all")
+    assert called == {(kind, name) for kind in ("dispatch", "combine") for name in names}
+
+
+@pytest.mark.parametrize("k", [1, 2, 8])
+def test_bytes_of_every_link_are_those_of_the_closed_form(k, tmp_path):
+    """A dispatch is one copy up and one down for each of k ranks, a combine k up and one down, of F
+    frames with values; the others of the set say by a header that they are there, and learn by one
+    that all were."""
+    others, frames = tuple(range(1, k + 1)), 5
+    made = exchange(9, [others], frames * 256)
+    links = run_virtual(experiment(tmp_path, made, 9))["links"]
+    found = {
+        (row["neighbour"], row["direction"]): row["bytes"]
+        for row in links
+        if row["neighbour"].startswith("h")
+    }
+    times = 2 * frames  # iterations
+    with_values = times * FRAME + times * HEADER  # one of the two calls, and the other
+    for rank in range(9):
+        expected = with_values if rank <= k else 0
+        for direction in ("ingress", "egress"):
+            assert found[f"h{rank + 1}", direction] == expected, (rank, direction)
+    # As flows the owner sends and gets k copies of each frame.
+    assert found["h1", "ingress"] - times * HEADER == times * FRAME
+
+
+MODEL = """
+name: experts
+runtime: virtual
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
+system: {name: switchml, zeros: header_only}
+memory: {aggregators: 4096}
+values_per_packet: 256
+jobs:
+  - model:
+      transformer: mixtral-8x7b
+      sequence: 128
+      global_batch: 4
+      layers: 1
+      experts: {calls: %s, skew: 1}
+    parallel: {ep: 4}
+    workers: 4
+    iterations: 1
+    scale: 0.0001
+    compute_scale: 0
+"""
+
+
+@pytest.mark.parametrize("calls", ["sets", "flows"])
+def test_a_model_s_tokens_travel_by_sets_or_flows(calls):
+    spec = load_text(MODEL % (", loss: 1 %", calls))
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    assert job["exact"]
+    kinds = {row["collective"] for row in tables["collectives"]} - {"all_reduce"}
+    assert kinds == ({"dispatch", "combine"} if calls == "sets" else {"all_to_all"})
+    shown = spec.resolved_yaml()
+    assert load_text(shown).resolved_yaml() == shown and f"calls: {calls}" in shown

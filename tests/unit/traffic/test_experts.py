@@ -1,0 +1,123 @@
+"""Tokens' ways to experts, and the calls that they become."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.traffic.expert_calls import FLOWS, SETS
+from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer import Transformer
+from tests.support.graph_laws import hold_graph
+
+FEW = settings(max_examples=25, derandomize=True, deadline=None)
+MADE = Transformer("mixtral-8x7b", 64, 4, layers=2, ep=4, experts=SETS)
+
+
+@st.composite
+def routings(draw: st.DrawFn) -> ExpertRouting:
+    ranks = draw(st.sampled_from([2, 4, 8]))
+    experts = ranks * draw(st.sampled_from([1, 2, 4]))
+    k = draw(st.integers(1, min(4, experts)))
+    skew = draw(st.sampled_from([0.0, 0.7, 2.0]))
+    return ExpertRouting(experts, k, ranks, skew, draw(st.integers(0, 99)))
+
+
+@given(routings(), st.integers(0, 60), st.integers(0, 5))
+@FEW
+def test_each_token_goes_to_the_other_ranks_with_its_experts(routing, tokens, layer):
+    source = routing.ranks - 1
+    sets = routing.sets_of(source, tokens, layer, 0)
+    assert sum(sets.values()) == tokens
+    held = routing.experts // routing.ranks
+    for targets in sets:
+        assert source not in targets and list(targets) == sorted({*targets})
+        assert len(targets) <= routing.top_k and all(0 <= t < routing.ranks for t in targets)
+        # Its experts fit on these ranks and its own.
+        assert (len(targets) + 1) * held >= routing.top_k
+    assert sets == routing.sets_of(source, tokens, layer, 0)
+
+
+def test_experts_are_chosen_by_their_weights():
+    """The shares of tokens for each of four experts on ranks of their own, seen from a fifth."""
+    for skew, expected in (0.0, [0.2] * 5), (1.0, [1 / i / (137 / 60) for i in range(1, 6)]):
+        routing = ExpertRouting(5, 1, 5, skew)
+        shares = []
+        for source in range(5):
+            sets = routing.sets_of(source, 4000, 3)
+            shares.append(sets[()] / 4000)  # of its own expert
+        assert sorted(shares, reverse=True) == pytest.approx(expected, abs=0.03)
+        order = [sorted(range(5), key=ExpertRouting(5, 1, 5, 1.0).weights(n).__getitem__)
+                 for n in range(4)]  # fmt: skip
+        assert any(each != order[0] for each in order)
+
+
+def bytes_given(program, kind):
+    """By rank, of those that give."""
+    found: Counter[int] = Counter()
+    for rank, nodes in enumerate(program.ranks):
+        for node in nodes:
+            gives = {"dispatch": rank == node.peer, "combine": rank != node.peer}
+            if node.kind == kind and gives.get(kind, True):
+                found[rank] += node.bytes
+    return found
+
+
+@pytest.mark.parametrize(("seed", "skew", "sizes"), [(1, 0.0, (4, 1)), (2, 1.5, (2, 2))])
+def test_calls_of_sets_have_the_bytes_of_flows_but_once_for_each_token(seed, skew, sizes):
+    ep, tp = sizes
+    by_sets = replace(MADE, routing_seed=seed, skew=skew, ep=ep, tp=tp, sequence_parallel=tp > 1)
+    by_flows = replace(by_sets, experts=FLOWS)
+    sets, flows = by_sets.load(), by_flows.load()
+    with TemporaryDirectory() as folder:
+        hold_graph(sets, Path(folder))
+        hold_graph(flows, Path(folder))
+    copies: Counter[int] = Counter()
+    for rank, nodes in enumerate(sets.ranks):
+        for node in nodes:
+            if node.kind == "dispatch" and rank == node.peer:
+                copies[rank] += node.bytes * (len(sets.groups[node.group]) - 1)
+    answers = bytes_given(sets, "combine")
+    dispatched = bytes_given(sets, "dispatch")
+    given = bytes_given(flows, "all_to_all")
+    for rank in range(len(sets.ranks)):
+        # Flows carry a copy to each rank, and the answer of each rank.
+        assert given[rank] == copies[rank] + answers[rank]
+        assert 0 < dispatched[rank] <= copies[rank]
+    assert sum(answers.values()) == sum(copies.values())
+    for made in (sets, flows):
+        spent = [sum(n.duration_ns for n in nodes if n.kind == COMPUTE) for nodes in made.ranks]
+        assert spent == [
+            sum(n.duration_ns for n in nodes) for nodes in replace(by_sets, experts="").load().ranks
+        ]
+
+
+def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
+    program = MADE.load()
+    counted = defaultdict(Counter)
+    for rank, nodes in enumerate(program.ranks):
+        for node in nodes:
+            if node.kind in ("dispatch", "combine"):
+                counted[rank][node.kind, node.group, node.peer, node.bytes] += 1
+    for found in counted.values():
+        for (kind, *same), times in found.items():
+            other = "combine" if kind == "dispatch" else "dispatch"
+            assert found[(other, *same)] == times and times % 2 == 0
+
+
+def test_what_does_not_fit_is_named(monkeypatch):
+    with pytest.raises(TraceError, match="experts: mixtral-8x7b has ep: 1, so no tokens travel"):
+        replace(MADE, ep=1).load()
+    monkeypatch.setattr("testbed.traffic.expert_calls.MAX_SETS", 5)
+    with pytest.raises(
+        TraceError, match="experts: 10 sets of ranks, .* allowed: up to 5. Take calls"
+    ):
+        MADE.load()

@@ -1,0 +1,106 @@
+"""The exchange of tokens with experts as calls of sets of ranks: in place of each all_to_all, a
+dispatch or a combine for each rank with tokens and each set of other ranks that some go to.
+
+Tokens of one rank with the same set travel together. A set and its rank are a communicator, in
+which a switch multiplies a dispatch's packets to the ranks of the set, and adds their answers up in
+a combine. All ranks have a layer's calls in the same order, and those of different sets overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.rank_graph import COMPUTE, GroupRoute, Node, Program
+from testbed.traffic.rank_layout import Exchange, StagedRanks
+from testbed.traffic.trace import TraceError
+
+FLOWS, SETS = "flows", "sets"
+CALLS = (FLOWS, SETS)
+NAME = "experts"  # of the sets' groups
+MAX_SETS = 4096
+
+Ranks = tuple[int, ...]
+
+
+class _Sets:
+    """The sets that have been met, by their ranks."""
+
+    def __init__(self) -> None:
+        self.names: dict[Ranks, str] = {}
+
+    def named(self, ranks: Ranks) -> str:
+        ranks = tuple(sorted(ranks))
+        if ranks not in self.names:
+            self.names[ranks] = f"{NAME}.{len(self.names)}"
+        return self.names[ranks]
+
+
+def with_experts(program: Program, routing: ExpertRouting, calls: str) -> Program:
+    """The program whose exchanges (Template.exchanges) go to the experts that `routing` draws:
+    calls: FLOWS: all_to_alls with parts; SETS: calls of sets. Raises TraceError."""
+    graphs = program.ranks
+    assert isinstance(graphs, StagedRanks)
+    sets = _Sets()
+    made = []
+    for rank in range(len(graphs)):
+        exchanges = graphs.templates[graphs.layout.place(rank, "pp")].exchanges
+        found: list[Node] = []
+        last: list[int] = []  # where each node of the rank ends
+        for place, node in enumerate(graphs[rank]):
+            after = tuple(last[each] for each in node.after)
+            if place not in exchanges:
+                found.append(replace(node, after=after))
+            elif calls == FLOWS:
+                parts = _parts(program.groups[node.group], rank, exchanges[place], routing)
+                found.append(replace(node, after=after, parts=parts, bytes=sum(parts)))
+            else:
+                begin = len(found)
+                for name, owner, kind, size in _calls(
+                    program.groups[node.group], rank, exchanges[place], routing, sets
+                ):
+                    call = replace(node, kind=kind, after=after, group=name, peer=owner, bytes=size)
+                    found.append(call)
+                ends = tuple(range(begin, len(found))) or after
+                found.append(Node(COMPUTE, ends, id=node.id))  # all of them are done
+            last.append(len(found) - 1)
+        made.append(tuple(replace(node, id=place) for place, node in enumerate(found)))
+    if calls == FLOWS:
+        return replace(program, ranks=tuple(made))
+    if len(sets.names) > MAX_SETS:
+        raise TraceError(
+            f"experts: {len(sets.names)} sets of ranks, each a communicator; allowed: up to"
+            f" {MAX_SETS}. Take calls: {FLOWS}, fewer ranks of ep, or a shorter sequence"
+        )
+    groups = {name: ranks for name, ranks in program.groups.items() if not name.startswith("ep.")}
+    routes = tuple(each for each in program.routes if each.group in groups)
+    groups |= {name: ranks for ranks, name in sets.names.items()}
+    routes += tuple(GroupRoute(name) for name in sets.names.values())
+    return replace(program, groups=groups, ranks=tuple(made), routes=routes)
+
+
+def _parts(ranks: Ranks, rank: int, exchange: Exchange, routing: ExpertRouting) -> Ranks:
+    """Bytes that a rank gives to each of the group: its tokens, or answers to theirs."""
+    own = ranks.index(rank)
+    found = []
+    for other in range(len(ranks)):
+        source, target = (other, own) if exchange.combine else (own, other)
+        sets = routing.sets_of(source, exchange.tokens, *exchange.which, ranks[0])
+        tokens = sum(count for targets, count in sets.items() if target in targets)
+        found.append(tokens * exchange.token_bytes)
+    return tuple(found)
+
+
+def _calls(
+    ranks: Ranks, rank: int, exchange: Exchange, routing: ExpertRouting, sets: _Sets
+) -> Iterator[tuple[str, int, str, int]]:
+    """(group, root, kind, bytes) of a rank's calls: those of all owners' sets that it is in."""
+    kind = "combine" if exchange.combine else "dispatch"
+    for owner, member in enumerate(ranks):
+        counted = routing.sets_of(owner, exchange.tokens, *exchange.which, ranks[0])
+        for targets, tokens in sorted(counted.items()):
+            others = tuple(ranks[each] for each in targets)
+            if others and rank in (member, *others):
+                name = sets.named((member, *others))
+                yield name, member, kind, tokens * exchange.token_bytes
