@@ -155,7 +155,7 @@ class JobSpec(Part):
     keep_sums: bool = False  # each worker keeps the sums that it receives (formats/kept_sums.py)
     value_bits: int = 32  # fewer: values that fit have so many in a packet, and sums are rounded
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
-    # those of all ranks, and 1 if a rank gives them (given.Given)
+    # those of all ranks, and who gives values (given.ONE, OTHERS, or 0: all)
     shares: tuple[tuple[int, int, int], ...] = ()
     transport: TransportSpec = field(default_factory=TransportSpec)
 
