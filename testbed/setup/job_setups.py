@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
+from p4fabric.base.lossless_buffers import LOSSLESS_TIMEOUT_NS
 
 from testbed.number_formats import NumberFormat, format_of
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
@@ -53,9 +54,6 @@ T = TypeVar("T", bound="SystemOptions")
 # after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
 # it takes a fragment for lost.
 REMINDERS_OF_PATIENCE = 5
-# Where links lose nothing, what is late waits behind a pause. The timeout is then that of network
-# cards for RDMA, 4.096 us x 2^14 (InfiniBand's local ACK timeout, the usual setting).
-LOSSLESS_TIMEOUT_NS = 4096 << 14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,11 +119,14 @@ class Platform:
     @property
     def least_timeout_ns(self) -> int:
         """A packet that is unanswered for less time cannot be lost; 0: nobody knows."""
+        return LOSSLESS_TIMEOUT_NS if self.delivers_all("gradients") else 0
+
+    def delivers_all(self, class_name: str) -> bool:
+        """True if no packet of a class can be lost or doubled: `gradients`, or `background`."""
         given = self.lossless
-        if given is None or given.classes == "background":
-            return 0
-        lossy = any(way.loss or way.duplicate for both in self.directions for way in both)
-        return 0 if lossy else LOSSLESS_TIMEOUT_NS
+        if given is None or given.classes not in ("all", class_name):
+            return False
+        return not any(way.loss or way.duplicate for both in self.directions for way in both)
 
     @property
     def delivers(self) -> bool:

@@ -147,4 +147,5 @@ def _way(platform: Platform, flow: Flow[Background]) -> Way:
     delay_ns = 2 * virtual.worker_delay_ns + 2 * (len(path) - 1) * virtual.switch_latency_ns
     delay_ns += sum(each.delay_ns for link, _ in path for each in platform.link(link))
     rates = [platform.link(link)[end].bandwidth_bps or NOMINAL_RATE_BPS for link, end in path]
-    return Way(uplink_rate(platform, flow.source), min(rates), delay_ns, len(path))
+    loses = not platform.delivers_all("background")
+    return Way(uplink_rate(platform, flow.source), min(rates), delay_ns, len(path), loses)

@@ -37,6 +37,24 @@ def test_an_incast_loses_nothing_where_links_are_lossless(tmp_path, settings):
         assert {row["cause"] for row in found["pauses"]} == {"h4"}
 
 
+@pytest.mark.parametrize("recovery", ["go_back_n", "selective_repeat"])
+@pytest.mark.parametrize("settings", [SMALL, "{control: cbfc, headroom: 24 KiB}"])
+def test_what_waits_behind_pauses_is_not_sent_again(tmp_path, recovery, settings):
+    """The first packet of connection g waits in its host behind those of f, for longer than any
+    timeout that follows from round trips of the empty network."""
+    keys = f"kind: rc, size: 1250 B, recovery: {recovery}, window: unlimited"
+    more = f"""
+virtual: {{duration: 2 ms}}
+flows:
+  - {{name: f, from: [h1, h2, h3, h4], to: h5, {keys}}}
+  - {{name: g, from: h1, to: h5, {keys}, start: 1 ms}}
+"""
+    _, found = run_text(tmp_path, lossless(star(MARKING, 5, more, links=TEN), settings))
+    late = flow(found, "g")
+    assert late["received"] > 0 and late["min_ns"] > 1_000_000
+    assert {(row["lost"], row["duplicates"]) for row in found["flows"]} == {(0, 0)}
+
+
 def test_a_headroom_that_cannot_hold_is_refused_with_the_bytes_needed(tmp_path):
     text = lossless(star(MARKING, 4, INCAST, links=TEN), "{headroom: 2 KiB}")
     with pytest.raises(UserError, match=r"s1, port 1: \d+ B can come after a pause, and the head"):

@@ -245,4 +245,6 @@ class VirtualNetwork:
         delay_ns = sum(link.delay_ns for link in links)
         delay_ns += (len(links) - 1) * self.plan.file.virtual.switch_latency_ns
         first_bps = self._link_of(flow.source).bandwidth_bps or 0
-        return Way(first_bps, slowest_bps, 2 * delay_ns, len(links))
+        unsafe = any(link.loss or link.duplicate for link in self.plan.net.links)
+        loses = unsafe or settings_of(self.plan.net.lossless) is None
+        return Way(first_bps, slowest_bps, 2 * delay_ns, len(links), loses)

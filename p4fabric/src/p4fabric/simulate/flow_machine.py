@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from p4fabric.base.flow import Flow
+from p4fabric.base.lossless_buffers import LOSSLESS_TIMEOUT_NS
 from p4fabric.base.transports import RECOVERIES
 from p4fabric.simulate import controls, reliable, tcp_model
 from p4fabric.simulate.generator import (
@@ -44,12 +45,13 @@ LATENCIES = ("min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
 
 class Way(NamedTuple):
     """A shortest path of a flow's packets. `first_bps`: of the sender's link, 0: unlimited;
-    `round_trip_ns`: in the empty network."""
+    `round_trip_ns`: in the empty network; `loses`: False where what is late can only be paused."""
 
     first_bps: int
     slowest_bps: int
     round_trip_ns: int
     links: int = 2
+    loses: bool = True
 
     def trip_ns(self, packet_bytes: int) -> int:
         """Round trip of a packet in the empty network, with its times on the links; the answer's
@@ -168,7 +170,7 @@ class HostFlows:
             "due_ps": 1000 * keys.start_ns,
             "next_ns": keys.start_ns,
             "furthest": -1,
-            "least_timeout_ns": way.timeout_ns(packet_bytes),
+            "least_timeout_ns": self._least_timeout_ns(keys.is_rc, packet_bytes, way),
             "timeout_at_ns": NEVER,
             "answer_at_ns": NEVER,
         }
@@ -188,6 +190,11 @@ class HostFlows:
             self._take_phase(made, _packet_ps(packet_bytes, rate_bps))
         self._turns.append((kind, len(ends)))
         ends.append(made)
+
+    @staticmethod
+    def _least_timeout_ns(is_rc: bool, packet_bytes: int, way: Way) -> int:
+        usual = way.timeout_ns(packet_bytes)
+        return usual if way.loses or not is_rc else max(usual, LOSSLESS_TIMEOUT_NS)
 
     def _connection(
         self, flow: Flow, packet_bytes: int, line_bps: int, way: Way, fields: dict[str, int]
