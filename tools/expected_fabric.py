@@ -67,8 +67,9 @@ def _address(host: str) -> str:
     return f"10.0.{number // 256}.{number % 256}"
 
 
-def _leaf_spine(lossless: str) -> str:
-    """h1 and h2 on leaf s1; a spine, s6; four leaves with 16 hosts each, and h67 on the first."""
+def _leaf_spine(lossless: str, apart: bool) -> str:
+    """h1 and h2 on leaf s1; a spine, s6; four leaves with 16 hosts each, and h67 on the first.
+    apart: a second spine, s7, between this leaf and s1, for packets to h1."""
     homes = {"s1": ["h1", "h2"]}
     for leaf in range(LEAVES):
         first = 3 + leaf * SENDERS
@@ -84,6 +85,13 @@ def _leaf_spine(lossless: str) -> str:
         switches.setdefault("s6", {})[place] = hosts
         links += [f"between: [{host}, {leaf}-p{port}], {LINK}" for port, (host,) in own.items()]
         links.append(f"between: [{leaf}-p{up}, s6-p{place}], {LINK.replace('10 G', '40 G')}")
+    if apart:
+        switches |= {"s7": {1: ["h1"]}}
+        ports = {leaf: len(homes[leaf]) + 2 for leaf in ("s1", "s2")}
+        switches["s2"][ports["s2"] - 1].remove("h1")
+        switches["s2"][ports["s2"]] = ["h1"]
+        for place, (leaf, port) in enumerate(ports.items(), start=1):
+            links.append(f"between: [{leaf}-p{port}, s7-p{place}], {LINK.replace('10 G', '40 G')}")
     return _network(switches, links, lossless)
 
 
@@ -103,8 +111,9 @@ def _run_text(text: str) -> Found:
 
 
 @cache
-def victim(lossless: str) -> Found:
-    """One long flow at 9 Gbit/s to h1, and 64 short ones at once to h2 beside it."""
+def victim(lossless: str, apart: bool = False) -> Found:
+    """One long flow at 9 Gbit/s to h1, and 64 short ones at once to h2 beside it. apart: by a spine
+    of its own."""
     senders = ", ".join(f"h{n}" for n in range(3, 3 + LEAVES * SENDERS))
     flows = f"""virtual: {{duration: 7 ms, sample: {STEP_NS} ns, drain: 20 ms}}
 flows:
@@ -112,7 +121,7 @@ flows:
   - {{name: short, from: [{senders}], to: h2, size: {PACKET} B, rate: 10 Gbit/s,
      start: {INCAST_NS} ns, count: {SHORT}}}
 """
-    return _run_text(_leaf_spine(lossless) + flows)
+    return _run_text(_leaf_spine(lossless, apart) + flows)
 
 
 def drops(found: Found) -> float:
@@ -140,11 +149,10 @@ def victim_pause() -> float:
     return min(v for t, v in rates.items() if INCAST_NS < t <= INCAST_END_NS) / before
 
 
-def victim_output() -> float:
-    means = [
-        _mean(goodputs(victim(each), "long"), INCAST_NS, INCAST_END_NS) for each in (OUTPUT, INPUT)
-    ]
-    return means[0] / means[1]
+def victim_output(apart: bool = False) -> float:
+    rates = (goodputs(victim(each, apart), "long") for each in (OUTPUT, INPUT))
+    output, own = (_mean(each, INCAST_NS, INCAST_END_NS) for each in rates)
+    return output / own
 
 
 WINDOW_CLASS = '''
@@ -259,6 +267,7 @@ ROWS: dict[str, Callable[[], float]] = {
     "victim_lossy_drops": lambda: drops(victim("none")),
     "victim_pause": victim_pause,
     "victim_output": victim_output,
+    "victim_output_apart": lambda: victim_output(apart=True),
     "window_128_drops": window_128,
     **{f"lossless_{name}": (lambda name=name: lossless(name)) for name in SYSTEMS},
 }

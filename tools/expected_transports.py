@@ -76,11 +76,13 @@ def shares() -> list[float]:
     return [min(found), max(found)]
 
 
-def after_cuts(cuts: int) -> tuple[float, float]:
+def after_cuts(cuts: int, counts_bytes: bool = True) -> tuple[float, float]:
     """us of fast recovery after notifications at 400 Gbit/s, and ms of additive increase from then
     until the target is the link's rate, while the flow sends at its rate. Each notification halves
     rate and target; fast recovery alone undoes a single one."""
     control = controls.new_words("dcqcn", 400 * 10**9, 1078, 20_000, 1000, None)
+    if not counts_bytes:
+        control[dcqcn.COUNTER] = 0
     dcqcn.on_start(control, 0)
     for _ in range(cuts):
         dcqcn.on_mark(control, 0)
@@ -124,6 +126,7 @@ ROWS: dict[str, Callable[[], float | list[float]]] = {
     "dcqcn_share": shares,
     "dcqcn_recovery": lambda: after_cuts(1)[0],
     "dcqcn_increase": lambda: after_cuts(2)[1],
+    "dcqcn_increase_timer": lambda: after_cuts(2, counts_bytes=False)[1],
     "gbn_loss": with_loss,
     "uncongested_equal": unequal,
     "uncongested_marks": lambda: sum(row["marked"] for row in without_marks()),
