@@ -3,14 +3,16 @@
     .venv/bin/python -m tools.expected_transports [ROW...] [--write]
 
 prints each row with its expected value and what was measured, by runs in virtual time. --write puts
-the measured values into the file, and nothing else. `irn_over_pfc` needs lossless links as well.
+the measured values into the file, and nothing else.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import sys
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from p4fabric.simulate import controls, dcqcn
@@ -30,8 +32,8 @@ PORT_BPS = 40 * 10**9
 EXPERIMENT = """
 name: transports
 runtime: virtual
-topology: {kind: star, hosts: %(hosts)d}
-links: {bandwidth: 40 Gbit/s, delay: 2 us, queue: 4000 packets%(links)s}
+%(network)s
+links: {bandwidth: 40 Gbit/s, delay: 2 us, queue: %(queue)d packets%(links)s}
 system: esa
 memory: {aggregators: 64}
 jobs:
@@ -44,10 +46,22 @@ MARKS = ", ecn_threshold: 5 packets, ecn_max_threshold: 195 packets, ecn_max_pro
 RC = "kind: rc, size: 1078 B"
 
 
-def run(flows: Sequence[str], links: str = "", hosts: int = 8, compute: float = 0.7) -> list[dict]:
-    """Rows of table flows of these flows."""
-    listed = ", ".join(f"{{{each}}}" for each in flows)
-    values = {"flows": listed, "links": links, "hosts": hosts, "compute": compute}
+def run(
+    flows: Sequence[str],
+    links: str = "",
+    hosts: int = 8,
+    compute: float = 0.7,
+    network: str = "",
+    queue: int = 4000,
+) -> list[dict]:
+    """Rows of table flows of these flows; in a star of so many hosts without a network."""
+    values = {
+        "flows": ", ".join(f"{{{each}}}" for each in flows),
+        "links": links,
+        "network": network or f"topology: {{kind: star, hosts: {hosts}}}",
+        "queue": queue,
+        "compute": compute,
+    }
     setup = set_up(load_text(EXPERIMENT % values))
     return run_repetition(setup, prepare(setup).compiled)["flows"]
 
@@ -121,6 +135,58 @@ def unequal() -> float:
     return max(times) / min(times)
 
 
+# The workload of IRN's paper, in a fat-tree of 16 hosts in place of 54: Poisson arrivals of flows,
+# of which half have one packet and 15 % 200 kB to 3 MB, at 70 % of the hosts' rate; queues of
+# 240 kB.
+FAT_TREE = "topology: {kind: fat_tree, k: 4}\npaths: {choice: ecmp}"
+FAT_TREE_HOSTS = 16
+FLOWS, DRAWS, LOAD, QUEUE = 1000, 3, 0.7, 222
+WITH_PFC = ", lossless: {control: pfc, threshold: 220 kB}"
+
+
+def _size(draws: random.Random) -> int:
+    """Bytes of a flow."""
+    share = draws.random()
+    if share < 0.5:
+        return draws.randint(32, 1000)
+    if share < 0.85:
+        return int(1000 * 200 ** draws.random())
+    return draws.randint(200_000, 3_000_000)
+
+
+def _arrivals(seed: int, keys: str) -> list[str]:
+    """The flows of a draw, each a burst that has none after it."""
+    draws = random.Random(seed)
+    sizes = [_size(draws) for _ in range(FLOWS)]
+    mean_ns = 8e9 * sum(sizes) / FLOWS / (LOAD * FAT_TREE_HOSTS * PORT_BPS)
+    starts = accumulate(draws.expovariate(1 / mean_ns) for _ in range(FLOWS))
+    found = []
+    for size, start_ns in zip(sizes, starts, strict=True):
+        source, target = draws.sample(range(1, FAT_TREE_HOSTS + 1), 2)
+        ends = f"from: h{source}, to: h{target}, start: {int(start_ns)} ns"
+        found.append(f"{RC}, {ends}, burst: {size} B, every: 1000 s, {keys}")
+    return found
+
+
+def completion_ns(seed: int, keys: str, links: str) -> float:
+    """Mean completion time of the flows of a draw, all of which complete."""
+    flows = _arrivals(seed, keys)
+    rows = run(flows, links, compute=0.35, network=FAT_TREE, queue=QUEUE)
+    assert all(row["bursts"] == 1 for row in rows)
+    return sum(row["burst_mean_ns"] for row in rows) / FLOWS
+
+
+def irn() -> list[float]:
+    """Least and greatest ratio of the draws: go-back-N with PFC and without a window, as RoCE, over
+    selective repeat without, in a window of one bandwidth-delay product."""
+    ratios = [
+        completion_ns(seed, "recovery: go_back_n, window: unlimited", WITH_PFC)
+        / completion_ns(seed, "recovery: selective_repeat, window: bdp", "")
+        for seed in range(1, DRAWS + 1)
+    ]
+    return [min(ratios), max(ratios)]
+
+
 ROWS: dict[str, Callable[[], float | list[float]]] = {
     "dcqcn_jain": jain,
     "dcqcn_share": shares,
@@ -128,6 +194,7 @@ ROWS: dict[str, Callable[[], float | list[float]]] = {
     "dcqcn_increase": lambda: after_cuts(2)[1],
     "dcqcn_increase_timer": lambda: after_cuts(2, counts_bytes=False)[1],
     "gbn_loss": with_loss,
+    "irn_over_pfc": irn,
     "uncongested_equal": unequal,
     "uncongested_marks": lambda: sum(row["marked"] for row in without_marks()),
 }
