@@ -176,12 +176,13 @@ def completion_ns(seed: int, keys: str, links: str) -> float:
     return sum(row["burst_mean_ns"] for row in rows) / FLOWS
 
 
-def irn() -> list[float]:
+def irn(control: str = "none", marks: str = "") -> list[float]:
     """Least and greatest ratio of the draws: go-back-N with PFC and without a window, as RoCE, over
     selective repeat without, in a window of one bandwidth-delay product."""
+    keys = f"congestion_control: {control}, recovery"
     ratios = [
-        completion_ns(seed, "recovery: go_back_n, window: unlimited", WITH_PFC)
-        / completion_ns(seed, "recovery: selective_repeat, window: bdp", "")
+        completion_ns(seed, f"{keys}: go_back_n, window: unlimited", marks + WITH_PFC)
+        / completion_ns(seed, f"{keys}: selective_repeat, window: bdp", marks)
         for seed in range(1, DRAWS + 1)
     ]
     return [min(ratios), max(ratios)]
@@ -195,6 +196,7 @@ ROWS: dict[str, Callable[[], float | list[float]]] = {
     "dcqcn_increase_timer": lambda: after_cuts(2, counts_bytes=False)[1],
     "gbn_loss": with_loss,
     "irn_over_pfc": irn,
+    "irn_over_pfc_dcqcn": lambda: irn("dcqcn", MARKS),
     "uncongested_equal": unequal,
     "uncongested_marks": lambda: sum(row["marked"] for row in without_marks()),
 }
