@@ -27,7 +27,7 @@ from p4fabric.base.topology import Topology
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_network import LinkOptions, Links, lossless_of
+from testbed.experiment.schema_network import STAY, LinkOptions, Links, lossless_of
 from testbed.protocols.sizes import frame_bytes, memory_part
 from testbed.routing.job_tree import job_tree, root_switch
 
@@ -62,6 +62,7 @@ def lossy_links(
 
 
 def lossless_links(
+    system: SystemOptions,
     sound_links: Links,
     network: Topology,
     directions: Sequence[tuple[LinkDirection, LinkDirection]],
@@ -83,6 +84,10 @@ def lossless_links(
     link = directions.__getitem__
     if unlimited := without_rate(network, link):
         yield Problem(place, f"{unlimited} has no bandwidth, which pauses are counted in; give all")
+        return
+    if given.sums == STAY and system.name != "tree":
+        what = f"found {STAY} with system {system.name}; allowed: leave, or system tree"
+        yield Problem((*place, "sums"), what)
         return
     unfit = ["reorder"] + (["loss"] if given.control == CREDITS else [])
     for both in directions:

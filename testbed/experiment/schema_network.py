@@ -24,6 +24,7 @@ from p4fabric.base.transports import AIMD, CONTROL_TEXT, CONTROLS, OWN_WINDOW, W
 from pydantic import Field, model_validator
 
 FIRST, ECMP, FLOWLET, SPRAY = "first", "ecmp", "flowlet", "spray"
+STAY = "stay"  # sums, in the buffer
 PINNED, PER_ROOT, UNPINNED = "pinned", "per_root", "unpinned"
 
 
@@ -69,6 +70,11 @@ class Lossless(LosslessSettings):
         default="all",
         description="Which packets are not lost. With `gradients` or `background`, ports have a"
         " queue for each of the two, gradients first; the other class is dropped by full queues.",
+    )
+    sums: Annotated[str, Choice(("leave", STAY))] = Field(
+        default="leave",
+        description="What a switch has added up leaves the buffer at once, or stays there until the"
+        " sum is complete. `stay`, only with `system: tree`, can deadlock.",
     )
 
     @property

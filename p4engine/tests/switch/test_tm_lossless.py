@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from p4engine.switch.lossless_links import BufferSettings, flow, pauses, set_buffer
+from p4engine.switch.lossless_links import BufferSettings, flow, lacks, pauses, set_buffer
 from p4engine.switch.traffic_manager import SwitchError
 
 RATE = 512_000_000  # 64 bytes: 1000 ns
@@ -122,6 +122,57 @@ def test_an_output_pauses_all_inputs(make, packet):
     assert flow(tm, 3, 0)["host_paused_ns"] > 0  # although its packets go elsewhere
     rows, _ = pauses(tm)
     assert {row.port for row in rows} == {1, 2, 3, 4} and {row.cause for row in rows} == {2}
+
+
+HELD = 5, 0xFFFF_0000_0000_00FF  # in a packet with an operation of the fake program
+
+
+def part(packet, op: str, key: int, output: int = 3) -> bytes:
+    """A packet that belongs together with all others of this key."""
+    made = packet(op, output)
+    return made[:5] + bytes([7, 7, key, key, key, key, key, key]) + made[13:]
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    arrivals=st.lists(
+        st.tuples(st.sampled_from("DU"), st.integers(0, 3), st.sampled_from([1, 2])), max_size=20
+    )
+)
+@pytest.mark.parametrize("kind", ["pfc", "cbfc"])
+def test_what_the_program_keeps_stays_until_a_packet_of_it_leaves(make, packet, kind, arrivals):
+    """Operation D keeps a packet, U lets one leave."""
+    tm = make(ports=[1, 2, 3])
+    lossless(tm, headroom=10_000, threshold=1 << 20, kind=kind, held=HELD)
+    kept: list[tuple[int, int]] = []
+    for number, (op, key, port) in enumerate(arrivals):
+        tm.receive(port, part(packet, op, key), number * 10_000)
+        tm.advance(number * 10_000 + 5_000)
+        kept = [each for each in kept if each[0] != key] if op == "U" else [*kept, (key, port)]
+        for each in (1, 2):
+            seen, bytes_kept = flow(tm, each, 0), 64 * sum(at == each for _, at in kept)
+            assert seen["held"] == seen["bytes"] == bytes_kept
+
+
+def test_what_is_kept_pauses_a_host_and_lacks_packets_that_wait(make, packet):
+    tm = make(ports=[1, 2, 3])
+    lossless(tm, held=HELD)
+    tm.receive(3, pfc_frame(1, 65535), 0)
+    for _ in range(30):
+        tm.receive(2, part(packet, "U", 200), 0)
+    for key in range(11):
+        tm.receive(1, part(packet, "D", key), 0)
+    tm.advance(100_000)
+    assert flow(tm, 1, 0)["held"] == 11 * 64 and flow(tm, 1, 0)["host_paused"]
+    for key in range(11):  # their host is paused: they stay there
+        tm.receive(2, part(packet, "U", key), 100_000)
+    tm.advance(200_000)
+    assert lacks(tm, 1, 0, tm, 2, host=True) and not lacks(tm, 2, 0, tm, 1, host=True)
+    tm.run()
+    assert not lacks(tm, 1, 0, tm, 2, host=True)
+    assert flow(tm, 1, 0)["held"] == flow(tm, 1, 0)["bytes"] == flow(tm, 1, 0)["pausing"] == 0
 
 
 def test_lossless_links_need_rates(make):

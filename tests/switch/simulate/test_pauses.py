@@ -3,7 +3,10 @@ links drop."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from p4fabric.base.errors import RunError
 
 from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
@@ -84,6 +87,55 @@ def test_lossless_links_drop_and_resend_nothing(system, how):
     assert all(row["headroom_peak_bytes"] <= row["headroom_bytes"] for row in buffers)
     if how == PFC:
         assert {row["neighbour"] for row in tables["pauses"]} & {"h1", "h2", "h7", "h8"}
+
+
+# Job b's worker on s1 and job a's on s2 send slowly: the spine's inputs fill with parts of one job.
+KEPT = """
+name: kept
+runtime: virtual
+topology: {kind: leaf_spine, leaves: 2, spines: 1, hosts: 2}
+links:
+  bandwidth: 10 Gbit/s
+  delay: 100 ns
+  ecn_threshold: none
+  lossless: {%(how)s, sums: %(sums)s}
+  each:
+    - {between: [h2, s1], bandwidth: 1 Gbit/s}
+    - {between: [h3, s2], bandwidth: 1 Gbit/s}
+system: {name: tree, mode: quotas, trees: 1}
+memory: {aggregators: 1024}
+values_per_packet: 64
+jobs:
+  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.001, compute_scale: 0,
+     placement: {workers: [h1, h3]}}
+  - {name: b, model: resnet18, workers: 2, iterations: 1, scale: 0.001, compute_scale: 0,
+     placement: {workers: [h2, h4]}}
+"""
+SCARCE = ["control: pfc, threshold: 4 KiB, reserve: 0", "control: cbfc, headroom: 4 KiB"]
+
+
+@pytest.mark.parametrize("how", SCARCE)
+def test_sums_that_stay_in_buffers_deadlock_and_the_cycle_is_named(how):
+    with pytest.raises(RunError) as caught:
+        run_virtual(load_text(KEPT % {"how": how, "sums": "stay"}))
+    found = str(caught.value)
+    assert "deadlock: 2 ports wait for each other, and nothing moves" in found
+    for leaf, job in (("s1", "a"), ("s2", "b")):  # what waits is of the job that came first
+        kept = rf"{leaf}-p3 was paused by s3, which keeps \d+ B of sums that are not complete; "
+        assert re.search(kept + rf"\d+ packets wait for it, first fragment \d+ of job {job}", found)
+
+
+@pytest.mark.parametrize("how", SCARCE)
+def test_sums_that_leave_buffers_at_once_do_not(how):
+    tables = run_virtual(load_text(KEPT % {"how": how, "sums": "leave"}))
+    assert drops_and_resent(tables) == (0, 0)
+    assert all(job["outcome"] == "finished" for job in tables["jobs"])
+
+
+def test_sums_can_stay_with_trees_alone():
+    text = KEPT % {"how": "control: pfc", "sums": "stay"}
+    found = refused(text.replace("{name: tree, mode: quotas, trees: 1}", "switchml"))
+    assert "links.lossless.sums: found stay with system switchml; allowed: leave" in found
 
 
 def test_gradients_can_be_lossless_beside_background_that_is_not():

@@ -45,6 +45,7 @@ static inline void arrive(tm_switch *tm, uint32_t number, const uint8_t *data, u
         tm->in_class = tm_class_of(tm, data, length);
         tm->in_length = length;
         tm->in_fresh = 1;
+        tm_held_begin(tm, data, length);
         tm->priority = tm->queue_count > 1 ? tm->in_class : 0;
     }
     tm_arrive(tm, number, data, length, mark);

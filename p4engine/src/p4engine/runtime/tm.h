@@ -131,6 +131,8 @@ typedef struct tm_buffer {
     uint64_t classes; /* lossless ones, a bit each */
     uint64_t by_output; /* 1: an output with more bytes than the threshold stops all ports */
     uint64_t longest; /* frame, in bytes */
+    uint64_t held_at, held_mask; /* what the program keeps stays in the buffer until a packet has left with the same 8
+                                    bytes there, of which the mask says which bits count; mask 0: it does not */
 } tm_buffer;
 
 /* Of one input, and of the same class at the port's egress link. */
@@ -145,6 +147,7 @@ typedef struct tm_flow {
     uint64_t host_paused_ns, host_paused, host_waiting; /* of the host at the far end */
     uint64_t unknown, unknown_classes; /* of the port: frames of MAC control that mean nothing, and their classes */
     uint64_t buffer_peak;              /* of the switch */
+    uint64_t held;                     /* bytes of packets that the program keeps */
 } tm_flow;
 
 /* A pause of the far end of a port's link. cause: the output with a queue of packets from there that led to it. */
@@ -233,6 +236,10 @@ P4_EXPORT uint64_t tm_pauses(const tm_switch *, const tm_pause **, uint64_t *mis
 P4_EXPORT uint32_t tm_waiting_get(const tm_switch *, uint32_t port, uint32_t class, int host, const uint8_t **data);
 /* 1: packets of a class that wait for an output came in by that port; so a pause of it waits for the output. */
 P4_EXPORT int tm_holds(const tm_switch *, uint32_t port, uint32_t class, uint32_t output);
+/* 1: what the program keeps of an input waits for a packet that waits at a port of another switch (host: in the network
+ * card of the host at the far end). */
+P4_EXPORT int tm_held_lacks(const tm_switch *, uint32_t port, uint32_t class, const tm_switch *other, uint32_t output,
+                            int host);
 
 /* Notes of what was lost, of at most so many packets, from now on; 0: none. Counters of links count all that is lost. */
 P4_EXPORT int tm_notes_set(tm_switch *, const tm_subject *, uint64_t most);

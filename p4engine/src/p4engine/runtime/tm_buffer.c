@@ -113,7 +113,7 @@ void tm_lossless_reset(tm_switch *tm, port *p) {
 
 /* ---- who has how much ---- */
 
-static void changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause) {
+void tm_input_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause) {
     if (tm->lossless->set.kind == TM_PFC)
         tm_pfc_changed(tm, number, class, cause);
     else
@@ -152,22 +152,31 @@ static void give_back(tm_switch *tm, const charge *c) {
     in->bytes -= left;
     in->freed += c->bytes;
     l->all -= c->bytes;
-    changed(tm, c->port, c->class, NO_CAUSE);
+    tm_input_changed(tm, c->port, c->class, NO_CAUSE);
 }
 
-static void let_go(tm_switch *tm, charge *c) {
+void tm_let_go(tm_switch *tm, charge *c) {
     if (--c->packets) return;
     give_back(tm, c);
     c->next = tm->lossless->free_charges;
     tm->lossless->free_charges = c;
 }
 
-static charge *charge_new(tm_switch *tm) {
-    charge *c = tm->lossless->free_charges;
+charge *tm_charge_arrival(tm_switch *tm) {
+    struct lossless *l = tm->lossless;
+    lossless_port *from = tm->ports[tm->in_port]->lossless;
+    charge *c = l->free_charges;
     if (c)
-        tm->lossless->free_charges = c->next;
+        l->free_charges = c->next;
     else
         c = tm_slab_alloc(tm, sizeof *c);
+    if (!c) return NULL;
+    if (!take(l, from, &from->in[tm->in_class], tm->in_length)) {
+        c->next = l->free_charges;
+        l->free_charges = c;
+        return NULL;
+    }
+    *c = (charge){.bytes = tm->in_length, .packets = 1, .port = (uint16_t)tm->in_port, .class = (uint8_t)tm->in_class};
     return c;
 }
 
@@ -194,25 +203,17 @@ static void output_changed(tm_switch *tm, uint32_t number, uint32_t class) {
 
 int tm_admit(tm_switch *tm, uint32_t number, queued_packet *q) {
     if (!tm_kept_back(tm, &q->packet)) return 1;
-    struct lossless *l = tm->lossless;
     charge *c = tm->charge;
     if (!c) {
-        lossless_port *from = tm->ports[tm->in_port]->lossless;
-        c = charge_new(tm);
+        c = tm_charge_arrival(tm);
         if (!c) return 0;
-        if (!take(l, from, &from->in[tm->in_class], tm->in_length)) {
-            c->next = l->free_charges;
-            l->free_charges = c;
-            return 0;
-        }
-        *c = (charge){.bytes = tm->in_length, .packets = 1, .port = (uint16_t)tm->in_port, .class = (uint8_t)tm->in_class};
         tm->charge = c; /* one is for the arrival itself */
     }
     c->packets++;
     q->charge = c;
     tm->ports[number]->lossless->queued[c->class] += q->packet.length;
     output_changed(tm, number, c->class);
-    changed(tm, c->port, c->class, number);
+    tm_input_changed(tm, c->port, c->class, number);
     return 1;
 }
 
@@ -237,15 +238,18 @@ void tm_release(tm_switch *tm, port *p, queued_packet *q) {
 void tm_forget(tm_switch *tm, port *p, queued_packet *q) {
     if (!q->charge) return;
     leaves(tm, p, q);
-    let_go(tm, q->charge);
+    tm_let_go(tm, q->charge);
     q->charge = NULL;
 }
 
 void tm_arrival_end(tm_switch *tm) {
     charge *c = tm->charge;
     tm->charge = NULL;
+    int held = tm->in_fresh && tm->in_keyed && tm_held_end(tm, c != NULL);
     if (c) {
-        let_go(tm, c);
+        tm_let_go(tm, c);
+    } else if (held) {
+        tm_input_changed(tm, tm->in_port, tm->in_class, NO_CAUSE);
     } else if (tm->lossless->set.kind == TM_CREDITS && tm->in_fresh && is_lossless(tm->lossless, tm->in_class)) {
         tm->ports[tm->in_port]->lossless->in[tm->in_class].freed += tm->in_length; /* it has not had to wait */
         tm_credits_changed(tm, tm->in_port, tm->in_class);
@@ -289,6 +293,7 @@ int tm_flow_get(const tm_switch *tm, uint32_t number, uint32_t class, tm_flow *f
         .unknown = own->unknown,
         .unknown_classes = own->unknown_classes,
         .buffer_peak = tm->lossless->peak,
+        .held = in->held,
     };
     uint64_t lasted = open_pause(tm, out, class);
     flow->paused_ns += lasted;

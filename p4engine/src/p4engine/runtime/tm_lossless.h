@@ -1,7 +1,7 @@
 /* Links that lose nothing to full queues: the far end of a link is stopped before the buffer behind it is full.
  *
  * tm_buffer.c: who has how much of a switch's buffer, by the input and the class of packets. tm_pfc.c: pause frames
- * (IEEE 802.1Qbb). tm_credits.c: credits instead of them. tm_control.c: the frames. tm_nic.c: the far end, where that is
+ * (IEEE 802.1Qbb). tm_credits.c: credits instead of them. tm_held.c: what the program keeps. tm_control.c: the frames. tm_nic.c: the far end, where that is
  * a host's network card. tm_gate.c: what may be sent.
  * A switch without lossless links has none of this (tm->lossless is NULL).
  *
@@ -13,6 +13,7 @@
 #include "tm_state.h"
 
 #define CONTROL_BYTES 60 /* of a frame of MAC control, without its checksum */
+#define HELD_BITS 10
 #define MOST_PAUSES (1u << 20) /* that are noted one by one */
 
 typedef struct gate {
@@ -38,6 +39,7 @@ typedef struct input {
     uint64_t since, note;       /* of the pause of the far end */
     uint64_t paused_ns, frames; /* sent */
     uint64_t peak, peak_headroom, drops;
+    uint64_t held;              /* of these bytes, of packets that the program keeps */
     uint16_t cause; /* the output for which the packet was that has led to the pause */
     uint8_t pausing;
 } input;
@@ -70,6 +72,7 @@ typedef struct charge {
     uint32_t bytes, packets;
     uint16_t port;
     uint8_t class;
+    uint64_t key; /* of what the program keeps */
 } charge;
 
 struct lossless {
@@ -80,6 +83,7 @@ struct lossless {
     uint32_t only;       /* the class of all packets, where ports have one queue */
     uint32_t full[TM_CLASSES]; /* outputs */
     charge *free_charges;
+    charge *held[1 << HELD_BITS]; /* by a hash of the key */
     tm_pause *pauses;
     uint64_t pause_count, pause_capacity, pauses_missed;
 };
@@ -99,7 +103,18 @@ static inline uint64_t threshold_of(const struct lossless *l) {
     return l->set.xoff ? l->set.xoff : left >> l->set.shift;
 }
 
-/* Each of these files calls only those behind it: tm_buffer.c, then these. */
+/* Each of these files calls only those behind it: tm_held.c, tm_buffer.c, then these. */
+
+/* ---- tm_buffer.c ---- */
+
+charge *tm_charge_arrival(tm_switch *tm); /* the bytes of the packet that has arrived; NULL: no room */
+void tm_let_go(tm_switch *tm, charge *c); /* a packet less that they are for */
+void tm_input_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
+
+/* ---- tm_held.c ---- */
+
+/* After an arrival; waits: something of it waits for an output. 1: the program keeps it, and its bytes stay. */
+int tm_held_end(tm_switch *tm, int waits);
 
 /* ---- tm_pfc.c and tm_credits.c: what an input holds has become more or less ---- */
 

@@ -135,6 +135,8 @@ struct tm_switch {
     struct charge *charge;     /* of the packet that has arrived, or has left its queue, and of all that it causes */
     uint32_t in_port, in_class, in_length; /* and where it came in, */
     uint32_t in_fresh;                     /* 1: just now */
+    uint32_t in_keyed;                     /* 1: in_key is what is kept together, see tm_held.c */
+    uint64_t in_key, in_drops;             /* and the program's drops before */
     uint32_t priority;                     /* its class, as programs see it */
     tm_subject subject;
     tm_note *notes;
@@ -189,6 +191,7 @@ int tm_kept_back(const tm_switch *tm, const p4_packet *packet); /* a full buffer
 void tm_release(tm_switch *tm, port *p, queued_packet *q); /* it waits no more, and is what passes are of from now on */
 void tm_forget(tm_switch *tm, port *p, queued_packet *q);  /* it waits no more, and is dropped */
 void tm_arrival_end(tm_switch *tm); /* all that follows from an arrival or an event has happened */
+void tm_held_begin(tm_switch *tm, const uint8_t *data, uint32_t length);
 uint32_t tm_class_of(const tm_switch *tm, const uint8_t *data, uint32_t length);
 /* The first moment from `at` on at which a packet may leave; TM_NEVER: the far end must allow it first. */
 uint64_t tm_gate_open(const tm_switch *tm, const port *p, const p4_packet *packet, uint64_t at);

@@ -27,7 +27,9 @@ class BufferSettings:
     kind: `pfc` (pause frames) or `cbfc` (credits; an input's buffer is its headroom). Sizes are in
     bytes. threshold: of an input's shared memory; None: what is left of that, shifted right by
     `shift`. resume: so far below the threshold an input goes on. classes: the lossless ones, 0 to
-    7. by_output: an output whose queue exceeds the threshold pauses all ports. longest: frame."""
+    7. by_output: an output whose queue exceeds the threshold pauses all ports. longest: frame.
+    held: what the program drops stays in the buffer until a packet has left with the same 8 bytes
+    from held[0] on, of which the bits of held[1] count; None: it takes no buffer."""
 
     kind: str
     size: int
@@ -38,6 +40,7 @@ class BufferSettings:
     resume: int = 3072
     classes: Collection[int] = (0,)
     by_output: bool = False
+    held: tuple[int, int] | None = None
 
 
 class Paused(NamedTuple):
@@ -71,6 +74,8 @@ def set_buffer(
         classes=sum(1 << each for each in buffer.classes),
         by_output=int(buffer.by_output),
         longest=buffer.longest,
+        held_at=buffer.held[0] if buffer.held else 0,
+        held_mask=buffer.held[1] if buffer.held else 0,
     )
     status = manager.lib.tm_buffer_set(manager.address, byref(made))
     if status:
@@ -122,3 +127,14 @@ def waiting(manager: Manager, port: int, priority: int, host: bool = False) -> b
 def holds(manager: Manager, port: int, priority: int, output: int) -> bool:
     """True if packets of a class that came in by a port wait for this output."""
     return bool(manager.lib.tm_holds(manager.address, port, priority, output))
+
+
+def lacks(
+    manager: Manager, port: int, priority: int, other: Manager, output: int, host: bool = False
+) -> bool:
+    """True if what the program keeps of an input waits for a packet that waits at a port of another
+    switch; host: in the network card at the far end of that port."""
+    found = manager.lib.tm_held_lacks(
+        manager.address, port, priority, other.address, output, int(host)
+    )
+    return bool(found)

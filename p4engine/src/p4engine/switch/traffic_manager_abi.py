@@ -90,6 +90,8 @@ class Buffer(ctypes.Structure):
             "classes",
             "by_output",
             "longest",
+            "held_at",
+            "held_mask",
         )
     ]
 
@@ -102,7 +104,7 @@ class Flow(ctypes.Structure):
             *("pausing_ns", "pausing", "frames_sent"),
             *("bytes", "peak", "peak_headroom", "headroom", "drops", "waiting"),
             *("host_paused_ns", "host_paused", "host_waiting"),
-            *("unknown", "unknown_classes", "buffer_peak"),
+            *("unknown", "unknown_classes", "buffer_peak", "held"),
         )
     ]
 
@@ -195,6 +197,10 @@ def declare(lib: ctypes.CDLL) -> None:
             [c_void_p, c_uint32, c_uint32, c_int, POINTER(c_void_p)],
         ),
         "tm_holds": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
+        "tm_held_lacks": (
+            c_int,
+            [c_void_p, c_uint32, c_uint32, c_void_p, c_uint32, c_int],
+        ),
         "tm_notes_set": (c_int, [c_void_p, POINTER(Subject), c_uint64]),
         "tm_note_again": (c_int, [c_void_p, c_uint32, c_int]),
         "tm_notes": (c_uint64, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(c_uint64)]),

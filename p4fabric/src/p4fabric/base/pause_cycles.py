@@ -2,7 +2,8 @@
 
 A port waits for the switch behind it, whose input is full of packets that wait for other ports. If
 those are paused, too, and so on in a circle, nothing will ever move again: a deadlock. A port that
-a host has paused waits for that host.
+a host has paused waits for that host. An input that is full of what a program keeps waits for what
+that lacks: packets that are behind other ports.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from p4engine.switch.library import Switch
-from p4engine.switch.lossless_links import flow, holds, waiting
+from p4engine.switch.lossless_links import flow, holds, lacks, waiting
 
 from p4fabric.base.topology import Topology
 
@@ -121,26 +122,58 @@ class PauseWatch:
                     found.append((0, what))
         return [what for _, what in sorted(found)]
 
+    def _entry(self, each: Blocked) -> int:
+        """The port of the next switch behind a port."""
+        name, port = each.place
+        _, link, _ = self._topology.ports(name)[port]
+        there = self._topology.ports(each.neighbour)
+        return next(number for number, (_, index, _) in there.items() if index == link)
+
     def _waits_for(self, each: Blocked, blocked: Mapping[Place, Blocked]) -> list[Place]:
         """Blocked ports of the next switch for which packets wait that came in from this one."""
-        (name, port), neighbour = each.place, each.neighbour
+        neighbour = each.neighbour
         if self._topology.is_host(neighbour):
             return []
-        _, link, _ = self._topology.ports(name)[port]
-        there = self._topology.ports(neighbour)
-        entry = next(n for n, (_, index, _) in there.items() if index == link)
+        there, entry = self._topology.ports(neighbour), self._entry(each)
+        stuck = [output for output in there if (neighbour, output) in blocked]
         switch = self._switches[neighbour]
-        return [
+        held = flow(switch, entry, self._priority)["held"] > 0
+        kept_for = self._lacking(neighbour, entry, blocked) if held else []
+        inputs = [entry, *(port for host, port in kept_for if host == neighbour)]
+        return [place for place in kept_for if place in blocked] + [
             (neighbour, output)
-            for output in there
-            if (neighbour, output) in blocked and holds(switch, entry, self._priority, output)
+            for output in stuck
+            if any(holds(switch, port, self._priority, output) for port in inputs)
         ]
+
+    def _lacking(self, name: str, entry: int, blocked: Mapping[Place, Blocked]) -> list[Place]:
+        """Blocked ports, and ports of this switch to hosts, behind which packets wait that what it
+        keeps of an input lacks."""
+        switch, found = self._switches[name], []
+        for place, each in blocked.items():
+            other = self._switches[place[0]]
+            if each.neighbour == name and lacks(switch, entry, self._priority, other, place[1]):
+                found.append(place)
+        for port, (neighbour, _, _) in self._topology.ports(name).items():
+            if not self._topology.is_host(neighbour):
+                continue
+            if lacks(switch, entry, self._priority, switch, port, host=True):
+                found.append((name, port))
+        return found
 
     def _line(self, each: Blocked) -> str:
         name, port = each.place
         packet = waiting(self._switches[name], port, self._priority)
         first = f", first {self._describe(packet)}" if packet else ""
         return (
-            f"{name}-p{port} was paused by {each.neighbour}; {each.packets} packets wait for it"
-            f"{first}"
+            f"{name}-p{port} was paused by {each.neighbour}{self._kept(each)}; {each.packets}"
+            f" packets wait for it{first}"
         )
+
+    def _kept(self, each: Blocked) -> str:
+        """What the next switch keeps of this port's packets, in words."""
+        if self._topology.is_host(each.neighbour):
+            return ""
+        entry = self._entry(each)
+        held = flow(self._switches[each.neighbour], entry, self._priority)["held"]
+        return f", which keeps {held} B of sums that are not complete" if held else ""
