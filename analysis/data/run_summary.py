@@ -366,9 +366,10 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     jobs_short, jct_short_ns, jct_p99_short_ns and so on their number and both of each class of
     length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
     are those of jobs that replay, values_summed those that were handed back to programs, which
-    alone know them; samples_per_s is the sum over jobs that were not killed, scaling_efficiency
-    their mean; what requests to served models measured is of all such jobs together
-    (serving_data.py); shares of memory weigh every aggregator alike.
+    alone know them; flows_bps is the mean goodput of the flows of background traffic, flows_jain
+    Jain's index of them (see `_of_flows`); samples_per_s is the sum over jobs that were not killed,
+    scaling_efficiency their mean; what requests to served models measured is of all such jobs
+    together (serving_data.py); shares of memory weigh every aggregator alike.
     """
     rows = []
     own, lost = programs(results), loss_data.lost_packets(results)
@@ -394,6 +395,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),
             "lost_packets": float(lost.get(repetition, np.nan)),
+            **_of_flows(results.flows[results.flows["repetition"] == repetition]),
             "values_checked": group["values_checked"][~summed].sum(),
             "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),
@@ -418,6 +420,15 @@ def _by_kind(alive: pd.DataFrame) -> dict[str, float]:
         "jct_communicating_ns": _mean(jct[communicating]),
         "jct_computing_ns": _mean(jct[~communicating]),
     }
+
+
+def _of_flows(flows: pd.DataFrame) -> dict[str, float]:
+    """Mean goodput of a repetition's flows in bit/s, and Jain's index of fairness, (sum x)^2 / (n
+    sum x^2): 1 where all have the same, 1 / n where one has all. NaN without flows."""
+    rates = _floats(flows["mean_bps"])
+    squares = len(rates) * (rates**2).sum()
+    fairness = float(rates.sum() ** 2 / squares) if squares > 0 else float("nan")
+    return {"flows_bps": _mean(rates), "flows_jain": fairness}
 
 
 LENGTHS = ("short", "medium", "long")

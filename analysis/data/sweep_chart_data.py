@@ -29,9 +29,9 @@ RATIO_RANGE = 2.5  # of ratios
 
 @dataclass(frozen=True)
 class Measure:
-    """`column` of the frame, `title`, and the `unit`: the scale of "time", "size" and "count"
-    follows from the values. `lacks`: what a series without values does not have. `ratio`: whether
-    1 is the value to compare with."""
+    """`column` of the frame, `title`, and the `unit`: the scale of "time", "size", "rate" and
+    "count" follows from the values. `lacks`: what a series without values does not have. `ratio`:
+    whether 1 is the value to compare with."""
 
     column: str
     title: str
@@ -74,6 +74,8 @@ MEASURES = {
         "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count", lacks="switch memory"
     ),
     "retransmissions": Measure("retransmissions", "sent again", "count"),
+    "flows_bps": Measure("flows_bps", "goodput of a flow", "rate", lacks="flows"),
+    "flows_jain": Measure("flows_jain", "Jain's index of flows", lacks="flows"),
 }
 USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 
@@ -329,6 +331,8 @@ def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
     largest = float(values.max())
     if unit == "time":
         return units.time_unit(largest)
+    if unit == "rate":
+        return 1e9, "Gbit/s"
     if unit == "size":
         return units.size_unit(largest)
     if unit == "count":

@@ -49,6 +49,8 @@ FIGURE_MEASURES = (
     "held_share",
     "absorbed_per_aggregator_s",
     "retransmissions",
+    "flows_bps",
+    "flows_jain",
 )
 
 

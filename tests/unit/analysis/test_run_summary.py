@@ -1,7 +1,10 @@
 """The numbers of the synthetic run, worked out by hand (its packets are counted in its module)."""
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from p4fabric.base import units
 from p4fabric.base.text_table import Column, Estimate, Row, Spread, Table
 
@@ -383,3 +386,21 @@ def test_a_column_has_one_unit(values, texts):
 def test_an_interval_has_the_unit_of_its_mean(estimate, text):
     table = Table("t", "", [Column("x", "x", units.time)], [Row([estimate])])
     assert table.cells(table.rows[0]) == [text]
+
+
+@given(rates=st.lists(st.floats(1e3, 1e12), min_size=1, max_size=20), scale=st.floats(0.1, 10))
+def test_fairness_is_jains_index(rates, scale):
+    """1 for equal rates, at least 1 / n, whatever the unit; 1 / n where one flow has all."""
+    found = run_summary._of_flows(pd.DataFrame({"mean_bps": rates}))
+    scaled = run_summary._of_flows(pd.DataFrame({"mean_bps": [scale * each for each in rates]}))
+    assert found["flows_jain"] == pytest.approx(scaled["flows_jain"])
+    assert 1 / len(rates) - 1e-9 <= found["flows_jain"] <= 1 + 1e-9
+    assert found["flows_bps"] == pytest.approx(sum(rates) / len(rates))
+    equal = run_summary._of_flows(pd.DataFrame({"mean_bps": rates[:1] * 5}))
+    alone = run_summary._of_flows(pd.DataFrame({"mean_bps": [rates[0], 0, 0, 0]}))
+    assert equal["flows_jain"] == pytest.approx(1) and alone["flows_jain"] == pytest.approx(0.25)
+
+
+def test_runs_without_flows_have_no_fairness():
+    found = run_summary._of_flows(pd.DataFrame({"mean_bps": []}))
+    assert np.isnan(found["flows_jain"]) and np.isnan(found["flows_bps"])
