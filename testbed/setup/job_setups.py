@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
-from p4fabric.base.lossless_buffers import LOSSLESS_TIMEOUT_NS
+from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 
 from testbed.number_formats import NumberFormat, format_of
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart

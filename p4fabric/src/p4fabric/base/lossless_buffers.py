@@ -24,9 +24,6 @@ SECOND = 10**9
 USUAL_BUFFER, USUAL_RATE = 16_000_000, 50 * 10**9
 FEWEST_FRAMES = 2  # that an input with credits has room for
 PRIORITY = 3  # of lossless packets, as usual with RDMA
-# Where links lose nothing, what is late waits behind a pause. The timeout is then that of network
-# cards for RDMA, 4.096 us x 2^14 (InfiniBand's local ACK timeout, the usual setting).
-LOSSLESS_TIMEOUT_NS = 4096 << 14
 
 
 class Direction(Protocol):

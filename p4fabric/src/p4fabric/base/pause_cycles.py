@@ -171,7 +171,7 @@ class PauseWatch:
         )
 
     def _kept(self, each: Blocked) -> str:
-        """What the next switch keeps of this port's packets, in words."""
+        """Bytes of this port's packets that the next switch keeps, in words; "": none."""
         if self._topology.is_host(each.neighbour):
             return ""
         entry = self._entry(each)

@@ -24,6 +24,10 @@ OWN_WINDOW, PRODUCT = 0, -1
 WINDOW_WORDS = (("auto", OWN_WINDOW), ("bdp", PRODUCT), ("unlimited", None))
 MOST_IN_FLIGHT = 8192  # packets
 
+# Where links lose nothing, what is late waits behind a pause. The timeout is then that of network
+# cards for RDMA, 4.096 us x 2^14 (InfiniBand's local ACK timeout, the usual setting).
+LOSSLESS_TIMEOUT_NS = 4096 << 14
+
 # What a user reads of a key for a window
 WINDOW_TEXT = (
     "`bdp`: the product of bandwidth and delay of the empty path; `auto`: this with `none` and"

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from p4fabric.base.flow import Flow
-from p4fabric.base.lossless_buffers import LOSSLESS_TIMEOUT_NS
-from p4fabric.base.transports import RECOVERIES
+from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS, RECOVERIES
 from p4fabric.simulate import controls, reliable, tcp_model
 from p4fabric.simulate.generator import (
     AT_RATE,
