@@ -242,14 +242,11 @@ void tm_forget(tm_switch *tm, port *p, queued_packet *q) {
     q->charge = NULL;
 }
 
-void tm_arrival_end(tm_switch *tm) {
+void tm_arrival_over(tm_switch *tm) {
     charge *c = tm->charge;
     tm->charge = NULL;
-    int held = tm->in_fresh && tm->in_keyed && tm_held_end(tm, c != NULL);
     if (c) {
         tm_let_go(tm, c);
-    } else if (held) {
-        tm_input_changed(tm, tm->in_port, tm->in_class, NO_CAUSE);
     } else if (tm->lossless->set.kind == TM_CREDITS && tm->in_fresh && is_lossless(tm->lossless, tm->in_class)) {
         tm->ports[tm->in_port]->lossless->in[tm->in_class].freed += tm->in_length; /* it has not had to wait */
         tm_credits_changed(tm, tm->in_port, tm->in_class);

@@ -38,12 +38,13 @@ static void complete(tm_switch *tm, uint64_t key) {
     }
 }
 
-int tm_held_end(tm_switch *tm, int waits) {
+/* 1: the program keeps the packet that has arrived. */
+static int keep(tm_switch *tm) {
     if (tm->stats.ingress_drops == tm->in_drops) {
         complete(tm, tm->in_key);
         return 0;
     }
-    if (waits) return 0;
+    if (tm->charge) return 0; /* a copy waits */
     charge *c = tm_charge_arrival(tm), **chain = chain_of(tm->lossless, tm->in_key);
     if (!c) return 0;
     c->key = tm->in_key;
@@ -51,6 +52,15 @@ int tm_held_end(tm_switch *tm, int waits) {
     *chain = c;
     tm->ports[c->port]->lossless->in[c->class].held += c->bytes;
     return 1;
+}
+
+void tm_arrival_end(tm_switch *tm) {
+    if (!tm->in_fresh || !tm->in_keyed || !keep(tm)) {
+        tm_arrival_over(tm);
+        return;
+    }
+    tm->in_fresh = 0;
+    tm_input_changed(tm, tm->in_port, tm->in_class, NO_CAUSE);
 }
 
 static int lacks(const tm_switch *tm, uint32_t number, uint32_t class, const uint8_t *data, uint32_t length) {

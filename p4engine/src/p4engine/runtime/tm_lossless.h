@@ -110,11 +110,7 @@ static inline uint64_t threshold_of(const struct lossless *l) {
 charge *tm_charge_arrival(tm_switch *tm); /* the bytes of the packet that has arrived; NULL: no room */
 void tm_let_go(tm_switch *tm, charge *c); /* a packet less that they are for */
 void tm_input_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
-
-/* ---- tm_held.c ---- */
-
-/* After an arrival; waits: something of it waits for an output. 1: the program keeps it, and its bytes stay. */
-int tm_held_end(tm_switch *tm, int waits);
+void tm_arrival_over(tm_switch *tm); /* tm_arrival_end, of a packet of which the program keeps no part in the buffer */
 
 /* ---- tm_pfc.c and tm_credits.c: what an input holds has become more or less ---- */
 
