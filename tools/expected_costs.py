@@ -20,8 +20,9 @@ from p4fabric.base.steps import quiet_console
 
 from testbed.algorithms.bounds import busbw_factor
 from testbed.analysis.figures.collective_figure import Line, Published, draw
+from testbed.artifacts.expected import bounds_of, error_of, holds, shown
 from testbed.sweeps.collective_perf import Point, Setting, measure
-from tools.expected_rows import bounds_of, error_of, holds, shown, with_measured
+from tools.expected_rows import with_measured
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20

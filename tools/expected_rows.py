@@ -1,5 +1,5 @@
-"""Rows of a file of expected values: whether a value is expected, writing what was measured, and
-the command that measures some of them."""
+"""Rows of a file of expected values: writing what was measured, and the command that measures some of
+them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,9 @@ from pathlib import Path
 
 import yaml
 
+from testbed.artifacts.expected import error_of, holds, shown
+
 Measured = float | Sequence[float]  # several: all of them must be expected
-
-
-def bounds_of(row: dict) -> tuple[float, float]:
-    """The expected range."""
-    expected = row["expected"]
-    low, high = expected if isinstance(expected, list) else (expected, expected)
-    return float(low), float(high)
-
-
-def shown(row: dict) -> str:
-    """The same as text."""
-    low, high = bounds_of(row)
-    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
-
-
-def holds(row: dict, value: float) -> bool:
-    """True if a value is expected, within the tolerance."""
-    low, high = bounds_of(row)
-    return low - row["tolerance"] <= value <= high + row["tolerance"]
-
-
-def error_of(row: dict, value: float) -> str:
-    """Distance of a value from the expected range; 0 % in it."""
-    low, high = bounds_of(row)
-    nearest = min(max(value, low), high)
-    if not nearest:
-        return "" if value == nearest else f"{value - nearest:+g}"
-    return f"{100 * (value - nearest) / nearest:+.0f} %"
 
 
 def with_measured(text: str, name: str, *values: float) -> str:

@@ -7,6 +7,7 @@
   Mininet, whose clock is real: it stays. What would write into the home folder does not run.
 - README's table of systems: claim and result are the bold words of docs/figures.md's table.
 - docs/README.md, the index of all pages: the tree in mkdocs.yml.
+- docs/artifacts.md's table of figures: experiments/expected/figures.yaml, and the claims of the figures.
 
 It needs no root and takes a minute. tests/switch/docs/test_made_pages.py makes the same and
 compares.
@@ -27,7 +28,9 @@ from typing import Any
 
 import yaml
 
+from testbed.artifacts import expected
 from testbed.paths import import_path
+from testbed.sweeps import figures
 
 ROOT = Path(__file__).resolve().parents[1]
 TOUR, FIGURES = ROOT / "docs" / "tour.md", ROOT / "docs" / "figures.md"
@@ -217,8 +220,30 @@ def index() -> str:
     return "\n".join([*lines, ""])
 
 
+def artifacts(text: str) -> str:
+    """docs/artifacts.md with a row for each figure that has expected values."""
+    there, rows = expected.of_figures()
+    claims, made = figures.claims(), []
+    for name, each in there.items():
+        own = [row for row in rows if row["figure"] == name]
+        first = own[0]
+        unit = "" if first["unit"] == 1 else f" {first['unit']}"
+        number = f"{first['what']}: {expected.shown(first)} ± {first['tolerance']:g}{unit}"
+        machine = "root, Mininet, PyTorch" if each.get("root") else "any"
+        made.append(
+            f"| [{name}](figures.md#{name}) | {claims[name]} | `ina reproduce {name}` |"
+            f" {each['minutes']:g} | {each['gib']:g} | {machine} | {len(own)}, first {number} |"
+        )
+    head = "| figure | claim | command | minutes | GiB | machine | numbers |\n|---|---|---|---|---|---|---|\n"
+    return re.sub(
+        rf"^{re.escape(head)}(\|.*\n)*", lambda _: head + "\n".join([*made, ""]), text, flags=re.M
+    )
+
+
 def main() -> int:
     """Write all of them."""
+    page = ROOT / "docs" / "artifacts.md"
+    page.write_text(artifacts(page.read_text()))
     page = ROOT / "README.md"
     page.write_text(readme(page.read_text(), FIGURES.read_text()))
     (ROOT / "docs" / "README.md").write_text(index())

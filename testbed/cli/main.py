@@ -52,6 +52,7 @@ GROUPS = {
         "diff": "print in what two runs differ: their files, what made them, and their numbers",
         "twin": "run a Mininet run's experiment in virtual time, and compare",
         "verify": "run the content of a packed file again, and compare",
+        "reproduce": "run a published figure again, and say whether its numbers come out",
     },
     "files": {
         "import": "turn a file of another tool into a network file, an experiment or traces",
@@ -91,6 +92,7 @@ EXAMPLES = {
     "diff": ("experiments/quickstart.yaml latest",),
     "twin": ("latest",),
     "verify": ("NAME.ina.zip", "--laws results/RUN"),
+    "reproduce": ("--kick-the-tires", "headline memory"),
     "import": ("pod.txt -o pod.yaml",),
     "pack": ("latest",),
     "tag": ("baseline latest",),

@@ -92,6 +92,9 @@ _TOUR = Elsewhere(
     "tests/switch/docs/test_made_pages.py::test_a_reader_gets_through_and_reads_what_the_tour_prints"
 )
 _FIGURE = Elsewhere("tests/switch/sweeps/test_figures.py::test_a_figure_is_made_at_small_scale")
+_REPRODUCED = Elsewhere(
+    "tests/switch/artifacts/test_reproduce.py::test_the_quick_check_runs_figures_and_compares_them"
+)
 _EMULATED = Elsewhere(
     "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"
 )
@@ -298,6 +301,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),
     (r"RUN figure", Run("figure")),
+    (r"RUN reproduce", Run("reproduce")),
+    (r"RUN reproduce (\w+|--kick-the-tires)", _REPRODUCED),
     (r"RUN figure (?P<figure>\w+)( --quick| --scale [\d.]+| --seeds \d+)*", _FIGURE),
     (
         r"RUN figure grid-\w+( --quick)?",

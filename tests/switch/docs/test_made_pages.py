@@ -59,6 +59,13 @@ def test_the_claims_of_the_readme_are_those_of_the_figures():
         assert all(row.split(" | ")[-2:]), system
 
 
+def test_the_table_of_figures_is_that_of_the_expected_values():
+    page = (ROOT / "docs" / "artifacts.md").read_text()
+    assert pages.artifacts(page) == page
+    for name in pages.expected.of_figures()[0]:
+        assert f"| `ina reproduce {name}` |" in page
+
+
 def test_the_index_and_the_navigation_have_all_pages():
     assert pages.index() == (ROOT / "docs" / "README.md").read_text()
     assert "(docs/README.md)" in (ROOT / "README.md").read_text()

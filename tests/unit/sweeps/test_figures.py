@@ -8,7 +8,9 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from testbed.analysis.data import sweep_data
+from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.analysis.data.sweep_data import Value
+from testbed.artifacts.expected import of_figures
 from testbed.cli import main as commands
 from testbed.experiment.figure import Size
 from testbed.experiment.sweep_file import load_sweep, system_titles
@@ -60,6 +62,26 @@ def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
             assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
             assert min(repetitions) >= FEWER.get(name, 10)
         assert f"ina figure {name}\n" in page and figure.claim in page
+
+
+def test_each_expected_value_is_a_cell_that_its_figure_draws(shipped, tmp_path, monkeypatch):
+    # Its own needs the hash of all that a run reads.
+    key = property(lambda point: f"{id(point) % 16**12:012x}")
+    monkeypatch.setattr("testbed.experiment.sweep_file.Point.key", key)
+    expected, rows = of_figures()
+    assert {row["figure"] for row in rows} == set(expected)
+    for name in expected:
+        sweep, figure = shipped[name]
+        opened = sweep_data.read_sweep(sweep_runner._open_folder(sweep, tmp_path))
+        there = set()
+        for point in opened.points:
+            value = point.values.get(opened.axis)
+            there.add((point.series(*opened.placed), None if value is None else value.number))
+        columns = {MEASURES[panel].column for panel in figure.panels}
+        for row in (row for row in rows if row["figure"] == name):
+            assert (row["series"], row.get("x")) in there, row["name"]
+            assert row["column"] in columns, row["name"]
+            assert (row["unit"] == "ms") == row["column"].endswith("_ns"), row["name"]
 
 
 def test_where_esa_and_atp_are_compared_atp_also_releases_on_completion(shipped):
