@@ -1,5 +1,5 @@
-"""Rows of a file of expected values: writing what was measured, and the command that measures some of
-them."""
+"""Rows of a file of expected values: writing what was measured, and the command that measures
+some of them."""
 
 from __future__ import annotations
 

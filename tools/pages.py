@@ -7,7 +7,7 @@
   Mininet, whose clock is real: it stays. What would write into the home folder does not run.
 - README's table of systems: claim and result are the bold words of docs/figures.md's table.
 - docs/README.md, the index of all pages: the tree in mkdocs.yml.
-- docs/artifacts.md's table of figures: experiments/expected/figures.yaml, and the claims of the figures.
+- docs/artifacts.md's table of figures: experiments/expected/figures.yaml, and the figures' claims.
 
 It needs no root and takes a minute. tests/switch/docs/test_made_pages.py makes the same and
 compares.
@@ -234,7 +234,7 @@ def artifacts(text: str) -> str:
             f"| [{name}](figures.md#{name}) | {claims[name]} | `ina reproduce {name}` |"
             f" {each['minutes']:g} | {each['gib']:g} | {machine} | {len(own)}, first {number} |"
         )
-    head = "| figure | claim | command | minutes | GiB | machine | numbers |\n|---|---|---|---|---|---|---|\n"
+    head = f"| figure | claim | command | minutes | GiB | machine | numbers |\n|{'---|' * 7}\n"
     return re.sub(
         rf"^{re.escape(head)}(\|.*\n)*", lambda _: head + "\n".join([*made, ""]), text, flags=re.M
     )

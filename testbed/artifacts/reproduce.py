@@ -1,8 +1,8 @@
 """`ina reproduce`: figures run again, and their numbers held against the published ones.
 
-What is published stands in experiments/expected/figures.yaml, row by row: a cell of the CSV file that
-is written beside a figure, the value there, and a tolerance. A figure is reproduced if every row of it
-is. Results are those of `ina figure`: points that have finished there are not run again.
+What is published stands in experiments/expected/figures.yaml, row by row: a cell of the CSV file
+that is written beside a figure, the value there, and a tolerance. A figure is reproduced if every
+row of it is. Results are those of `ina figure`: points that have finished there are not run again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BASE = {"ms": 1e6}  # base units of a figure's CSV in a unit of the rows
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of the expected values, and what a figure's CSV has there in the row's unit; None where it
-    has nothing."""
+    """A row of the expected values, and what a figure's CSV has there in the row's unit; None where
+    it has nothing."""
 
     row: Row
     found: float | None
@@ -42,7 +42,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A figure that was run. `failed`: why there is nothing to compare, or ""; `minutes`: it took."""
+    """A figure that was run. `failed`: why there is nothing to compare, or ""; `minutes`: how long
+    it took."""
 
     figure: str
     cells: tuple[Cell, ...]
@@ -80,8 +81,8 @@ def reproduce(
     names: list[str], results: Path, processes: int | None = None
 ) -> Iterator[Reproduction]:
     """Run figures one after the other, and compare. The folders of results go below `results`;
-    processes: points at one time. A figure that cannot run here, as it needs root, does not stop the
-    others."""
+    processes: points at one time. A figure that cannot run here, as it needs root, does not
+    stop the others."""
     for name in names:
         began = time.monotonic()
         cells: tuple[Cell, ...] = ()
@@ -98,8 +99,8 @@ def reproduce(
 
 
 def compared(name: str, results: Path) -> tuple[Cell, ...]:
-    """The rows of a figure beside what its CSV below `results` has. Raises RunError where there is no
-    such file."""
+    """The rows of a figure beside what its CSV below `results` has. Raises RunError where there is
+    no such file."""
     path = results / name / "figures" / f"{name}.csv"
     try:
         with path.open(newline="") as file:

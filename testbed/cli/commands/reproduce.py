@@ -49,10 +49,10 @@ def call(options: Namespace) -> int:
         if options.json:
             print_json(listed)
         else:
-            for name, each in listed.items():
-                root = "needs root and Mininet" if each.get("root") else "virtual time"
-                quick = ", part of --kick-the-tires" if each.get("kick_the_tires") else ""
-                print(f"{name:<12}{each['minutes']:>5g} min{each['gib']:>5g} GiB  {root}{quick}")
+            for name, of in listed.items():
+                root = "needs root and Mininet" if of.get("root") else "virtual time"
+                quick = ", part of --kick-the-tires" if of.get("kick_the_tires") else ""
+                print(f"{name:<12}{of['minutes']:>5g} min{of['gib']:>5g} GiB  {root}{quick}")
         return 0
     import_schemas()
     found = []
