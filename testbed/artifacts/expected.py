@@ -1,7 +1,7 @@
 """Expected values: files of experiments/expected, their rows, and what may be told of a value.
 
 experiments/expected/README.md describes the rows. `figures.yaml` has those of the published
-figures, which `ina reproduce` holds new runs against; the others are for single parts of the testbed.
+figures, which `ina reproduce` holds new runs against; the others are for parts of the testbed.
 """
 
 from __future__ import annotations

@@ -538,6 +538,20 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE p4engine call switch\.sock .+", _CALLED),
     (r"PYTHON examples/learning\.py", _SERVED),
     (
+        r"PYTHON examples/course/levels\.py",
+        Elsewhere(
+            "p4fabric/tests/network/test_course.py"
+            "::test_all_levels_pass_and_each_rank_leaves_its_sums"
+        ),
+    ),
+    (
+        r"pip install ptf",
+        Elsewhere(
+            "p4fabric/tests/switch/test_ptf_platform.py"
+            "::test_the_example_passes_the_public_and_the_hidden_tests"
+        ),
+    ),
+    (
         r"PYTHON examples/two_switches\.py",
         Elsewhere(
             "tests/network/network/test_p4runtime.py::test_two_switches_in_an_ordinary_script"

@@ -86,6 +86,23 @@ def import_(options: Namespace) -> int:
     return import_topology(*words, lambda file, root: command_line(f"run {file}", root))
 
 
+def ptf_arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="network file")
+    parser.add_argument("--switch", metavar="NAME", help="of several switches, the one to test")
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="-- --test-dir DIR ...",
+        help="arguments of ptf, after --",
+    )
+
+
+def ptf(options: Namespace) -> int:
+    from p4fabric.ptf_platform import run_ptf
+
+    return run_ptf(options.file, options.switch, options.words)
+
+
 def clean_arguments(parser: Parser) -> None:
     """Takes none."""
 
@@ -105,6 +122,7 @@ COMMANDS: dict[str, Command] = {
         import_arguments,
         import_,
     ),
+    "ptf": ("run PTF's tests against a switch of a network file", ptf_arguments, ptf),
     "clean": ("remove what killed runs left on this machine", clean_arguments, clean),
 }
 """The commands: the line in the help, and functions that add arguments and carry it out."""
