@@ -43,7 +43,7 @@ CLOCK = 20  # seconds on the clock for each second of processor time
 LOOK_S = 0.25  # interval of looks at the process
 ASLEEP_S = 2.0  # that a process may wait for anything but the grader, at least
 CPU_MARGIN_S = 2
-PREFIX = "ina-labs-"  # of scratch folders
+PREFIX = sandbox.PREFIX
 SIGNALLED = 128  # added by bubblewrap to the number of the signal that ended the process
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _memories: dict[Path, Memory] = {}  # by scratch folder, which each grading has one of
@@ -106,23 +106,23 @@ class Box:
         if scratch not in _memories:
             _memories[scratch] = Memory()
         self._memory = _memories[scratch]
+        begin = sandbox.start(kind, scratch, packages, info)
         arguments = [
             kind,
-            str(sandbox.SUBMISSION),
+            str(begin.submission),
             json.dumps(sandbox.limits(kind, int(life_s) + CPU_MARGIN_S)),
             json.dumps(["numpy"] if kind == "python" else []),
             str(filter_file),
             json.dumps([requests, replies]),
         ]
         try:
-            before = sandbox.command(kind, scratch, packages, info)
             self._process = subprocess.Popen(
-                [*before, "-c", BOOT % sandbox.search_path(), *arguments],
+                [*begin.words, "-c", BOOT % begin.search_path, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd="/",
-                env={},
+                env=begin.environment,
                 pass_fds=[requests, replies, info, filter_file],
                 start_new_session=True,
                 preexec_fn=None if namespace is None else partial(enter_network, namespace),
@@ -132,8 +132,11 @@ class Box:
                 os.close(descriptor)
         try:
             self._receive("start", START_S)
-            first = int(json.loads(os.read(information, CHUNK))["child-pid"])
-            self._first, self.pid = os.pidfd_open(first), _child(first)
+            first = self.pid = self._process.pid
+            if begin.nested:
+                first = int(json.loads(os.read(information, CHUNK))["child-pid"])
+                self.pid = _child(first)
+            self._first = os.pidfd_open(first)
             self._own = os.pidfd_open(self.pid)
             self._memory.add(self.pid)
             self._signal(signal.SIGSTOP)
@@ -304,7 +307,8 @@ class Box:
         except subprocess.TimeoutExpired:
             return "closed its connection to the grader"
         self._hear()
-        if code in (SIGNALLED + signal.SIGXCPU, SIGNALLED + signal.SIGKILL, -signal.SIGKILL):
+        code = SIGNALLED - code if code < 0 else code
+        if code in (SIGNALLED + signal.SIGXCPU, SIGNALLED + signal.SIGKILL):
             return "was stopped: it used up its CPU time or memory"
         if code > SIGNALLED:
             return f"crashed ({signal.Signals(code - SIGNALLED).name})"

@@ -189,7 +189,7 @@ def grade(
             " the testbed, or in a kit made by: python -m labs export --with-testbed"
         )
     seccomp.library()
-    sandbox.bubblewrap()
+    sandbox.require()
     begin = time.monotonic()
     made = Grade(lab, [])
     if network:

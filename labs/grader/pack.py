@@ -22,7 +22,7 @@ from labs.grader.sandbox import ENGINE
 ROOT = LABS.parent
 FABRIC = Path(p4fabric.__file__).parent
 TEACHER = LABS / "_teacher"
-TEACHERS = ("_teacher", "TEACHERS.md")
+TEACHERS = ("_teacher", "TEACHERS.md", "gradescope")
 PROJECT = "pyproject.toml"
 # Distributions that a kit has, or what it uses of them.
 HERE = ("p4engine", "p4fabric")

@@ -5,8 +5,9 @@ communication, host name. The file system in it is made of what Python or a C co
 submission, and nothing else of the machine, all of it read-only: no checks, no solutions, no other
 submissions, nobody's home, no testbed. So there is nothing that a call that changes files could
 change. Inside, the process gives up the rest (inside/walls.py): it is nobody where root grades, has
-limits, and can make only the system calls of a short list (seccomp.py). There is no weaker sandbox:
-where bubblewrap is missing or may not make namespaces, nothing is graded.
+limits, and can make only the system calls of a short list (seccomp.py). There is no weaker sandbox
+that is chosen by itself: where bubblewrap is missing or may not make namespaces, nothing is graded,
+unless somebody says that a platform has isolated the machine for one submission (isolated.py).
 
 There are four kinds of process. *compile* runs our P4 compiler and the system's C compiler: it
 starts programs and writes to a cache of the submission's own. *switch* runs what came of it.
@@ -28,12 +29,14 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
 import p4engine
 from labs.grader.inside.walls import NOBODY
+from labs.grader.isolated import Isolated, open_submission
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 ENGINE = Path(p4engine.__file__).resolve().parent
@@ -49,9 +52,11 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 P4_PACKAGES = ("rich", "pygments", "markdown_it", "mdurl")  # the trace's text
 PYTHON_PACKAGES = ("numpy",)
 REMEDY = "apt-get install bubblewrap"
+PREFIX = "ina-labs-"  # of scratch folders
 MEMORY_BYTES = {"compile": 3 << 30}
 FILE_BYTES = {"compile": 128 << 20}
 DESCRIPTORS = {"compile": 256}
+OPTIONS = "-s", "-S", "-B", "-u"  # of Python
 USUAL_MEMORY_BYTES, USUAL_DESCRIPTORS = 1 << 30, 64
 
 
@@ -67,6 +72,52 @@ def limits(kind: str, cpu_s: int) -> dict[str, int]:
     if kind in ("switch", "python"):
         made["RLIMIT_NPROC"] = 0
     return made
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a process begins: the `words` of its command up to Python's options; where it finds the
+    `submission`; its `search_path` (`sys.path`) and `environment`; `nested`: whether it is a
+    child of the process that is started, which writes to the descriptor `info`."""
+
+    words: list[str]
+    submission: Path
+    search_path: list[str]
+    environment: dict[str, str]
+    nested: bool
+
+
+_isolated: Isolated | None = None  # the platform's isolation in the place of bubblewrap's
+
+
+def trust_the_platform(closed: Sequence[Path]) -> None:
+    """From now on make no sandbox: a platform has isolated this machine for one submission.
+    closed: what that must not read. Raises UserError where it could."""
+    global _isolated
+    code = [(INSIDE, INSIDE.name), (ENGINE, ENGINE.name)]
+    _isolated = Isolated(code, closed, f"{PREFIX}{os.getpid()}-")
+
+
+def require() -> None:
+    """Raises UserError where submissions cannot be confined."""
+    if _isolated is None:
+        bubblewrap()
+
+
+def start(kind: str, work: Path, packages: Sequence[str], info: int) -> Start:
+    """The beginning of a process of this kind; arguments as of `command`."""
+    environment = _environment(kind)
+    if _isolated is None:
+        words = command(kind, work, packages, info)
+        return Start(words, SUBMISSION, search_path(), {}, True)
+    if kind == "network":
+        raise UserError("--network needs namespaces, which a platform's container does not give")
+    open_submission(work)
+    if "TMPDIR" in environment:
+        environment["TMPDIR"] = str(work / "cache")
+    names = tuple(packages if kind == "python" else P4_PACKAGES)
+    path = _isolated.search_path(search_path()[:2], names, _packages)
+    return Start([_executable(), *OPTIONS], work, path, environment, False)
 
 
 @functools.cache
@@ -134,7 +185,7 @@ def command(kind: str, work: Path, packages: Sequence[str], info: int) -> list[s
     for name, value in _environment(kind).items():
         made += ["--setenv", name, value]
     # Not -I, which hides the environment, too: what is in it is ours. The caller sets sys.path.
-    return [*made, "--", _executable(), "-s", "-S", "-B", "-u"]
+    return [*made, "--", _executable(), *OPTIONS]
 
 
 def _parents(operations: Sequence[str]) -> list[str]:

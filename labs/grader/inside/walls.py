@@ -57,7 +57,6 @@ def become_nobody(sends_frames: bool) -> None:
     header = (ctypes.c_uint32 * 2)(CAPABILITIES_3, 0)
     sets = (ctypes.c_uint32 * 6)(bit, bit, 0, 0, 0, 0)  # effective, permitted, inheritable; twice
     _call("capset", header, sets)
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user has switched it off
 
 
 def put_up(
@@ -76,6 +75,7 @@ def put_up(
     """
     limit(limits)
     become_nobody(sends_frames)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user switches it off
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     start_threads()
     code = ctypes.create_string_buffer(filter_program, len(filter_program))
