@@ -32,6 +32,7 @@ GROUPS = {
     "run": {
         "run": "run an experiment, a sweep or a network file (`run` may be left out)",
         "sweep": "run all points of a file with the key `sweep`",
+        "demo": "run three systems on the same jobs, in virtual time",
         "init": "write a first experiment file, with comments",
         "check": "check an experiment and its P4 program, without a run",
         "perf": "measure a collective over its size, for systems and algorithms, as nccl-tests do",
@@ -116,6 +117,7 @@ SHARED = {
     **dict.fromkeys(("doctor", "clean", "completion", "schema"), "machine"),
     **dict.fromkeys(("ls", "tag", "rm"), "listing"),
     **dict.fromkeys(("pack", "verify"), "artifact"),
+    **dict.fromkeys(("sweep", "demo"), "sweep"),
     **dict.fromkeys(("report", "figure", "open"), "reports"),
     **dict.fromkeys(("record", "recording"), "recordings"),
 }

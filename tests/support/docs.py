@@ -167,7 +167,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./demo", _SET_UP),
     (r"\./test", _SET_UP),
     (r"\./test .+", _PYTEST),
-    (r"podman (build -t ina-testbed \.|run --rm --privileged .+)", _IMAGE),
+    (r"podman (build -t ina-testbed \.|run --rm (--privileged|ina-testbed) .+)", _IMAGE),
     (r"RUN experiments/quickstart\.yaml( --details)?", _EMULATED),
     (
         r"RUN experiments/quickstart\.yaml \S+=.*",

@@ -1,4 +1,4 @@
-"""`ina sweep FILE`."""
+"""`ina sweep FILE`, and `ina demo`: the sweep of experiments/demo.yaml."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from testbed.cli.shared import (
 )
 
 
-def arguments(parser: Parser) -> None:
+def sweep_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
     changes_argument(parser)
     no_report_option(parser)
@@ -51,17 +51,33 @@ def _part(text: str) -> tuple[int, int]:
     raise ArgumentTypeError(f"found {text!r}; allowed: K/N, such as 3/10, K from 1 to N")
 
 
-def call(options: Namespace) -> int:
+def demo_arguments(parser: Parser) -> None:
+    results_option(parser)
+    parallel_options(parser)
+
+
+def demo(options: Namespace) -> int:
+    """Three systems on the same jobs, in virtual time, so without root and without a checkout."""
+    import_schemas()
+    from testbed.experiment.sweep_file import load_sweep
+    from testbed.paths import EXPERIMENTS
+    from testbed.sweeps.sweep_runner import run_sweep
+
+    sweep = load_sweep(EXPERIMENTS / "demo.yaml", changes=["runtime=virtual"])
+    return run_sweep(sweep, options.results, options.processes, options.dask, options.slurm)
+
+
+def sweep(options: Namespace) -> int:
     import_schemas()
     from testbed.experiment.sweep_file import ROBUST_RUNS, load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
-    sweep = load_sweep(options.file, changes=options.changes)
+    found = load_sweep(options.file, changes=options.changes)
     if options.robust is not None:
-        runs = options.robust if options.robust > 0 else sweep.robust or ROBUST_RUNS
-        sweep = replace(sweep, robust=runs)
+        runs = options.robust if options.robust > 0 else found.robust or ROBUST_RUNS
+        found = replace(found, robust=runs)
     return run_sweep(
-        sweep,
+        found,
         options.results,
         options.processes,
         options.dask,

@@ -117,3 +117,16 @@ def test_the_citation_has_the_packages_version():
     project = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{said["version"]}"' in project
     assert f"## {said['version']}" in Path(ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_demo_needs_neither_root_nor_a_folder(tmp_path, monkeypatch):
+    from testbed.sweeps import sweep_runner
+
+    ran = []
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+    monkeypatch.setattr(sweep_runner, "run_sweep", lambda sweep, *_: ran.append(sweep) or 0)
+    monkeypatch.chdir(tmp_path)
+    assert commands.main(["demo"]) == 0
+    (sweep,) = ran
+    assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
+    assert {point.experiment.system.name for point in sweep.points} == {"esa", "atp", "switchml"}

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 from p4fabric_testing.matrix import first_of
 
 from tests.support.paths import ROOT
@@ -247,18 +248,21 @@ def test_the_image_is_set_up_by_the_same_script_as_a_machine():
     text = (ROOT / "Containerfile").read_text()
     steps = [line.split(maxsplit=1) for line in text.splitlines() if line[:1] not in ("", "#", " ")]
     kinds = [kind for kind, _ in steps]
+    stages = [words.split()[0::2] for kind, words in steps if kind == "FROM"]
+    assert stages == [["debian:12", "base"], ["base", "tests"], ["base", "users"]]
     assert set(kinds) == {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "CMD"}
     commands = [words for kind, words in steps if kind == "RUN"]
     for words in commands:
         subprocess.run(["sh", "-n", "-c", words], check=True)
         assert ". ./setup.sh" in words and not re.search(r"apt-get|pip install|curl|wget", words)
-    assert "install_packages" in commands[0] and "set_up" in commands[1]
+    assert "install_packages" in commands[0]
+    assert all("set_up" in words for words in commands[1:]) and "[test]" in commands[1]
     folder = dict(steps)["WORKDIR"]
     assert f"PATH={folder}/.venv/bin:$PATH" in text, "where setup.sh makes the environment"
     program, *arguments = json.loads(dict(steps)["CMD"])
     assert program == "ina" and all((ROOT / word).is_file() for word in arguments)
     readme = (ROOT / "README.md").read_text()
-    for command in re.findall(r"^#     (podman .+)$", text, re.MULTILINE):
+    for command in re.findall(r"^#     (podman (?!build --target).+)$", text, re.MULTILINE):
         assert f"\n    sudo {command}" in readme
 
 
@@ -461,3 +465,36 @@ def test_without_what_a_wheel_needs_set_up_goes_on_without_the_wheel(with_wheels
     calls, (line,) = with_wheels.set_up()
     assert calls == [str(wheel), PLAIN]
     assert line.startswith(f"set-up: {wheel} is not used, because")
+
+
+def test_the_container_of_editors_and_the_releases_are_made_of_what_is_there():
+    """Files for services that no test can call: their words name stages, commands and folders."""
+    lines = (ROOT / ".devcontainer/devcontainer.json").read_text().splitlines()
+    editor = json.loads("\n".join(line for line in lines if not line.startswith("//")))
+    stages = re.findall(r"^FROM \S+ AS (\w+)", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert editor["build"]["target"] in stages
+    assert (ROOT / ".devcontainer" / editor["build"]["dockerfile"]).resolve().is_file()
+    for house in re.findall(r"-e (\S+)", editor["postCreateCommand"].replace('"', "")):
+        assert (ROOT / house / "pyproject.toml").is_file()
+    workflows = {
+        path.stem: yaml.safe_load(path.read_text())
+        for path in (ROOT / ".github/workflows").glob("*.yml")
+    }
+    assert set(workflows) == {"tests", "release"}
+    for made in workflows.values():
+        steps = [step for job in made["jobs"].values() for step in job["steps"]]
+        for step in steps:
+            assert len({"run", "uses"} & set(step)) == 1
+            if "run" in step:
+                text = re.sub(r"\$\{\{.*?\}\}", "x", step["run"])
+                subprocess.run(["bash", "-n", "-c", text], check=True)
+    machines = workflows["tests"]["jobs"]["tests"]["strategy"]["matrix"]["machine"]
+    assert {name.endswith("-arm") for name in machines} == {True, False}
+    told = json.loads((ROOT / ".zenodo.json").read_text())
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert told["title"] == cited["title"] and told["license"] == cited["license"]
+    assert told["keywords"] == cited["keywords"]
+    assert [each["name"] for each in told["creators"]] == [
+        each["name"] for each in cited["authors"]
+    ]
+    assert told["description"].split() == cited["abstract"].split()
