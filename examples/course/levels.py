@@ -65,7 +65,7 @@ def run_level(level, chunks, folder):
 
 
 def differences(file, chunks):
-    """What a result file has other than the sums of all workers."""
+    """Differences of a result file from the sums of all workers."""
     found = file.read_text().splitlines()
     for chunk in range(chunks):
         columns = zip(*(numbers_of(rank, chunk) for rank in range(WORKERS)), strict=True)

@@ -21,7 +21,7 @@ MESSAGE = struct.Struct(f"!BBH{VALUES}I")
 
 
 def numbers_of(rank, chunk):
-    """What a worker adds to a chunk; everybody can work out everybody's."""
+    """The numbers of a worker in a chunk; everybody can work out everybody's."""
     drawn = random.Random(f"{rank} {chunk}")
     return [drawn.randrange(1 << 30) for _ in range(VALUES)]
 

@@ -76,7 +76,7 @@ def limits(kind: str, cpu_s: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Start:
-    """How a process begins: the `words` of its command up to Python's options; where it finds the
+    """The beginning of a process: the `words` of its command up to Python's options; where it finds the
     `submission`; its `search_path` (`sys.path`) and `environment`; `nested`: whether it is a
     child of the process that is started, which writes to the descriptor `info`."""
 
