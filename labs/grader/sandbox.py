@@ -76,8 +76,8 @@ def limits(kind: str, cpu_s: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Start:
-    """The beginning of a process: the `words` of its command up to Python's options; where it finds the
-    `submission`; its `search_path` (`sys.path`) and `environment`; `nested`: whether it is a
+    """The beginning of a process: the `words` of its command up to Python's options; where it finds
+    the `submission`; its `search_path` (`sys.path`) and `environment`; `nested`: whether it is a
     child of the process that is started, which writes to the descriptor `info`."""
 
     words: list[str]

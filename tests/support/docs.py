@@ -440,7 +440,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("labs/tests/switch/test_later_labs.py::test_parts_of_a_class_meet"),
     ),
     (
-        r"MODULE labs export --with-teacher FOLDER",
+        r"MODULE labs export --with-teacher (FOLDER|kit)",
         Elsewhere("labs/tests/switch/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
     ),
     (
@@ -467,6 +467,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         r"MODULE labs grade \d \w+ --network",
         Elsewhere(
             "labs/tests/network/test_grading.py::test_the_solution_gets_full_points_over_real_links"
+        ),
+    ),
+    (
+        r"MODULE labs grade \d \w+ --already-isolated",
+        Elsewhere(
+            "labs/tests/network/test_already_isolated.py"
+            "::test_gradescope_gets_a_mark_where_namespaces_are_refused"
         ),
     ),
     (r"MODULE labs grade \d+ \w+( --trace| --seed \d+)?", _GRADE),
