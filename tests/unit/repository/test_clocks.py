@@ -19,6 +19,7 @@ ALLOWED = {
     "p4engine/src/p4engine/backend/cache.py": "the age of files in a cache",
     "p4engine/src/p4engine/runtime/stamps.h": "the clock of the kernel's stamps (test_stamps.py)",
     "p4engine/src/p4engine/p4runtime/service.py": "the date of messages to controllers",
+    "p4fabric/src/p4fabric/ptf_platform/p4fabric_switch.py": "times of packets for PTF",
     "p4engine/src/p4engine/cli/shim_capture.py": "times in captures",
 }
 

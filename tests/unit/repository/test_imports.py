@@ -95,7 +95,7 @@ for line in {lines!r}:
 # Commands that people wait for, each with what it must not wait for, and the most modules of
 # packages (the language's own are not counted) that it may import.
 QUICK = {
-    "show": (("numpy", "pandas", "rich", "p4fabric.netfile.network_schema"), 230),
+    "show": (("numpy", "pandas", "rich", "p4fabric.netfile.network_schema"), 235),
     "ls": (("pandas", "pydantic"), 240),
     "check": (("pandas", "p4fabric.netfile.network_schema"), 430),
 }
