@@ -64,7 +64,7 @@ def test_a_yaml_file_is_run():
 def test_an_unknown_command_names_the_nearest():
     with pytest.raises(UserError, match="did you mean report"):
         commands.with_command(["repot"])
-    with pytest.raises(UserError, match="commands are: run, sweep, init"):
+    with pytest.raises(UserError, match="commands are: run, sweep, demo, init"):
         commands.with_command(["zzzzzz"])
     with pytest.raises(UserError, match="`calibrate` is gone: .* fidelity"):
         commands.with_command(["calibrate"])
