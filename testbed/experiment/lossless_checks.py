@@ -89,13 +89,17 @@ def lossless_links(
         what = f"found {STAY} with system {system.name}; allowed: leave, or system tree"
         yield Problem((*place, "sums"), what)
         return
-    unfit = ["reorder"] + (["loss"] if given.control == CREDITS else [])
+    unfit, strict = ["reorder"], given.control
+    if given.control == CREDITS:
+        unfit = ["reorder", "loss"]
+    if given.sums == STAY:  # a packet that comes again would stay for ever
+        unfit, strict = ["reorder", "loss", "duplicate"], f"sums: {STAY}"
     for both in directions:
         for way in both:
             for key in unfit:
                 if getattr(way, key):
                     what = f"{way.source} to {way.target}: found {key} {shown(way, key)}"
-                    yield Problem(place, f"{what}; allowed: 0 with {given.control}")
+                    yield Problem(place, f"{what}; allowed: 0 with {strict}")
                     return
     longest = max([frame, *(each.packet_bytes for each in background)])
     latency_ns = (virtual or VirtualTime()).switch_latency_ns

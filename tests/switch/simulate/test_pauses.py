@@ -136,6 +136,8 @@ def test_sums_can_stay_with_trees_alone():
     text = KEPT % {"how": "control: pfc", "sums": "stay"}
     found = refused(text.replace("{name: tree, mode: quotas, trees: 1}", "switchml"))
     assert "links.lossless.sums: found stay with system switchml; allowed: leave" in found
+    twice = text.replace("links:\n", "links:\n  duplicate: 1 %\n", 1)
+    assert "found duplicate 1 %; allowed: 0 with sums: stay" in refused(twice)
 
 
 def test_gradients_can_be_lossless_beside_background_that_is_not():
