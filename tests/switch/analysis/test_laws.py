@@ -106,7 +106,7 @@ def test_the_command_names_what_holds_and_what_is_broken(tmp_path, capsys):
     assert main(["verify", "--laws", str(folder)]) == 0
     told = capsys.readouterr().out.splitlines()
     assert "not applicable  collectives: no job has collectives" in told
-    assert told[-1].endswith("laws hold, 3 do not apply")
+    assert told[-1].endswith("laws hold, 4 do not apply")
     table = folder / "tables" / "links.parquet"
     rows = results.read(folder).links
     rows.loc[3, "losses"] += 1

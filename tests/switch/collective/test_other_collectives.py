@@ -9,7 +9,7 @@ import pytest
 from p4fabric_testing.matrix import first_of
 
 from testbed.collective import CollectiveError, prelude
-from testbed.collective_kinds import CARRIED, OWN, ROOT, WHOLE, Collective
+from testbed.collective_kinds import CARRIED, OTHERS, OWN, ROOT, WHOLE, Collective
 from testbed.protocols import sizes
 from tests.support.experiments import memory_line
 from tests.support.fabric import MS, perfect
@@ -144,7 +144,7 @@ def moved(kind: Collective, rank: int) -> tuple[float, float]:
     """Share of the array that a rank sends, and gets (docs/training.md), of four ranks."""
     if kind.empty:
         return 0, 0
-    share = {WHOLE: 1, OWN: 1 / 4, ROOT: rank == 2}
+    share = {WHOLE: 1, OWN: 1 / 4, ROOT: rank == 2, OTHERS: rank != 2}
     return share[kind.gives], share[kind.gets] - (0 if kind.sums else share[kind.gives])
 
 
