@@ -12,6 +12,7 @@ from rich.console import Console
 
 from testbed.cli.commands import perf as command
 from testbed.cli.main import main
+from testbed.collective_kinds import COLLECTIVES
 from testbed.sweeps import collective_perf as perf
 
 QUIET = Console(quiet=True)
@@ -120,7 +121,7 @@ def test_every_collective_is_measured(collective):
     ((_, size),) = found
     (point,) = found.values()
     assert size == 40_000 and point.wrong == 0
-    assert point.count == (10_000 if collective in ("all_reduce", "broadcast", "reduce") else 2500)
+    assert point.count == (2500 if COLLECTIVES[collective].parts else 10_000)
     assert point.over_bound >= 1 and point.time_ns < 3 * point.bound.model_ns
 
 
