@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from p4fabric.base import units
-from p4fabric.base.config.conditions import Bound
 from p4fabric.base.config.units import PERCENT, TIME, Dimension
 
 if TYPE_CHECKING:
@@ -91,6 +90,9 @@ def outcomes(results: Results) -> list[Outcome]:
         checks = model.get("checks") if isinstance(model, dict) else None
         if not checks:
             continue
+        # Reading conditions takes pydantic, which other reports need not wait for.
+        from p4fabric.base.config.conditions import Bound
+
         values = measured(results.requests[results.requests["job"] == number])
         for name, text in checks.items():
             column, unit, show = CHECKED[name]
