@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+THREADED_ROWS = 100_000  # from which reading a table takes threads
 MAX_TABLE_BYTES = 2 << 30  # of memory, of one table
 _Derived = TypeVar("_Derived")
 _MAYBE = (str, type(None))
@@ -303,7 +304,8 @@ def _rows(table: Table, path: Path) -> pa.Table:
             # One file, no data set: not `read_table`, which imports the data set machinery.
             here = sorted(texts.intersection(metadata.schema.names))
             stored = parquet.ParquetFile(file, metadata=metadata, read_dictionary=here)
-            rows = stored.read()
+            # A process that ends just after Arrow has started threads may be aborted.
+            rows = stored.read(use_threads=metadata.num_rows >= THREADED_ROWS)
         for number, column in enumerate(rows.columns):
             if not pa.types.is_dictionary(column.type):
                 continue
