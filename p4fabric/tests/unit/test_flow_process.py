@@ -316,7 +316,7 @@ def test_a_stream_sends_only_in_its_times(clock, peer):
     clock.stop_after(40)
     times = dict(start_ns=5 * MS, on_ns=5 * MS, off_ns=10 * MS, end_ns=23 * MS)
     code, said = run_end(clock, "sender", kind="tcp", packet_bytes=1514, **times)
-    assert code == 0 and set(said[1]["done"]) == {"lost"}  # 1 where the kernel waits long for an ACK
+    assert code == 0 and set(said[1]["done"]) == {"lost"}  # 1 if an ACK takes long
     assert receiver.count >= len(flow_process.BUFFER)
     assert {time_ns // MS for time_ns in clock.sending} == {5, 6, 7, 8, 9, 10, 20, 21, 22, 23}
     assert len(clock.sending) < 4 * 10

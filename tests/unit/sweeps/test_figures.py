@@ -41,7 +41,15 @@ def shipped():
 
 
 # Repetitions of figures whose points are large or tuned, or whose seeds hardly differ.
-FEWER = {"baselines": 3, "headline": 3, "incast": 3, "paths": 3, "pays": 1, "sharing": 5, "throughput": 5}
+FEWER = {
+    "baselines": 3,
+    "headline": 3,
+    "incast": 3,
+    "paths": 3,
+    "pays": 1,
+    "sharing": 5,
+    "throughput": 5,
+}
 # They ask whether aggregation pays, not what preemption gains.
 OTHER_QUESTIONS = ("pays", "sharing", "throughput")
 
