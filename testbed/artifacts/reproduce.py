@@ -71,7 +71,8 @@ def chosen(names: list[str]) -> list[str]:
     there = known()
     for name in names:
         if name not in there:
-            figures.find(name) if name not in figures.OF_PLANS else None
+            if name not in figures.OF_PLANS:
+                figures.find(name)  # raises UserError for what is no figure
             remedy = did_you_mean(name, there) or f"figures with them: {', '.join(there)}"
             raise UserError(sentence(f"the figure `{name}` has no expected values", remedy))
     return names
