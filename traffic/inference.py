@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from testbed.traffic.inference_stage import UNTIMED, Served, served_stage
 from testbed.traffic.rank_graph import MAX_RANKS, Program
@@ -43,7 +43,7 @@ class Inference:
     def layout(self) -> Layout:
         return Layout(tp=self.tp, pp=self.pp)
 
-    @property
+    @cached_property
     def schedule(self) -> tuple[list[Step], list[Answered]]:
         """The steps, and when each request is answered."""
         return batched(self.kind, self.batch, self.requests)
