@@ -51,9 +51,8 @@ class Given(NamedTuple):
     #                      have 32 bits; and bits of a step
     share: np.ndarray  # int64[T], values of the collective that belong to each rank; 0: to all
     share_at: np.ndarray  # int64[T], the block's first value among those of all ranks
-    from_one: (
-        np.ndarray
-    )  # int64[T]: ONE: a rank gives its share to all; 0, OTHERS: it alone gets it
+    from_one: np.ndarray  # int64[T]: ONE: a rank gives its share to all; 0, OTHERS: it alone
+    #                       gets it
     places: np.ndarray  # int32[memory_map.RANKS], the worker that each rank is
 
 
