@@ -118,12 +118,19 @@ def run_sweep(
     if as_json:
         report_json([folder])
     said = [f"failed: {point.label}: {error}" for point, error in failed]
-    for point in read_sweep(folder).points:
-        if point.results is not None and point.results.finished:
-            said += [f"{point.title()}: {each}" for each in failures(point.results)]
+    if any(_has_checks(point.experiment) for point in sweep.points):
+        for point in read_sweep(folder).points:
+            if point.results is not None and point.results.finished:
+                said += [f"{point.title()}: {each}" for each in failures(point.results)]
     for each in said:
         print(each, file=sys.stderr)
     return 1 if said else 0
+
+
+def _has_checks(experiment: Experiment) -> bool:
+    """True if a job serves a model, with checks of its requests."""
+    models = (job.model for job in experiment.jobs)
+    return any(not isinstance(each, str | None) and each.checks is not None for each in models)
 
 
 def carry_out(
