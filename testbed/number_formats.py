@@ -28,6 +28,8 @@ HALVES = 2  # bfloat16
 FAR_SINGLES = 3  # float32 whose exponents are further from each other
 BLOCKS = 4  # blocks of mx8
 
+MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers whose sums of int8 are int16 (p4/int8.p4)
+
 
 @dataclass(frozen=True)
 class NumberFormat:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from testbed.experiment.rules import Rule
-from testbed.number_formats import DEFAULT, format_of
+from testbed.number_formats import DEFAULT, MOST_PACKED, format_of
 
 MOST_KEPT = 1 << 30  # bytes of sums
-MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers whose sums of int8 are int16 (p4/int8.p4)
 
 if TYPE_CHECKING:
     from p4fabric.base.topology import Topology

@@ -29,7 +29,7 @@ steps.
 
 A switch keeps two sums of 8-bit steps in one word of its registers (p4/int8.p4), which is 2^16 *
 first + second, modulo 2^32. Adding words adds both sums, and they can be taken apart as long as
-each is an int16: no sum of MOST_PACKED workers leaves that.
+each is an int16: no sum of number_formats.MOST_PACKED workers leaves that.
 """
 
 from __future__ import annotations
@@ -112,9 +112,6 @@ def short_error_bound(exponent: int, workers: int, bits: int = 16) -> float:
     """Largest difference between a result over its scale and the sum of the floats."""
     steps = (workers + (1 << rounded_bits(workers))) / 2
     return float(steps / short_scale_of(exponent, bits))
-
-
-MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers
 
 
 def packed(first: np.ndarray, second: np.ndarray) -> np.ndarray:

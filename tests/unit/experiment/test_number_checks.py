@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed import dataplane
-from testbed.protocols import block_float
+from testbed.number_formats import MOST_PACKED
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from testbed.systems import SYSTEMS
@@ -111,7 +111,7 @@ def test_two_sums_share_a_word_unless_a_program_needs_it():
     command = text(sum="int8", job="name: x, command: 'true'")
     assert "PACKED" not in dataplane.program(set_up(experiment(command)).platform)[1]
     most = text(sum="int8", workers=258, system="esa").replace("hosts: 5", "hosts: 259")
-    assert experiment(most).jobs[0].workers == 258 == block_float.MOST_PACKED
+    assert experiment(most).jobs[0].workers == 258 == MOST_PACKED
 
 
 def test_an_algorithm_of_hosts_beside_the_system_adds_in_the_same_format():

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.number_formats import MOST_PACKED
 from testbed.protocols import block_float
 from testbed.protocols.block_float import exponents
 from testbed.protocols.sizes import rounded_bits
 
-MOST = block_float.MOST_PACKED
+MOST = MOST_PACKED
 STEPS = st.integers(-127, 127)
 
 
