@@ -512,9 +512,9 @@ def _owns(t: Bench, p: Python, first: int) -> None:
     count, bits = draw(8, 20), draw_bits(t, draw(3, 7))
     everyone = sum(1 << bit for bit in bits)
     o = p.make("Owner", first, count, everyone)
-    sent = 0
+    sent, ends = 0, {1: first, count: first + count - 1}  # by how many have been sent
     wanted: dict[int, int] = {}
-    while sent < count or wanted:
+    while sent < count or wanted or ends:
         asks = [
             (first + draw(-1, count + 1)) % (1 << 32) for _ in range(draw(2) if sent < count else 0)
         ]
@@ -525,6 +525,10 @@ def _owns(t: Bench, p: Python, first: int) -> None:
             calls.append((o, "asked", [number, bitmap]))
             if first <= number < first + sent and bitmap & everyone:
                 wanted[number] = wanted.get(number, 0) | bitmap & everyone
+        if sent in ends:  # the first and the last fragment are asked for in any case
+            number = ends.pop(sent)
+            calls.append((o, "asked", [number, 1 << bits[0]]))
+            wanted[number] = wanted.get(number, 0) | 1 << bits[0]
         *_, got = p.methods([*calls, (o, "next", [])])
         if wanted:
             number = next(iter(wanted))
