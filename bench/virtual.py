@@ -1,7 +1,6 @@
-"""Gradient packets, and gigabytes of gradients, per second of processor time in virtual time, and
-where the time goes.
+"""Gradient packets, and gigabytes of gradients, per second of processor time in virtual time.
 
-    .venv/bin/python -m bench virtual [--hosts 72] [--values 64] [--scale 1.0] [--parts]
+    .venv/bin/python -m bench virtual [--hosts 72] [--values 64] [--scale 1.0]
     .venv/bin/python -m bench virtual --hosts 9,72,512,1024,4096 --values 64 --per-worker 4000
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
@@ -19,8 +18,6 @@ time.
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
                 each frame has its own, so frames arrive in groups and there are fewer events)
     --threads N let N threads share the work of a network that can be divided (default 1)
-    --parts     instead: the share of each part of the loop. The loop is run with a clock around
-                its parts; what the clock itself takes is subtracted.
 """
 
 from __future__ import annotations
@@ -29,11 +26,7 @@ import argparse
 import resource
 import time
 
-import numpy as np
-from numba import njit, types
-from p4fabric.simulate import event_queue, frames, loop
-from p4fabric.simulate.native import peek
-from p4fabric.simulate.placed_machine import at, call_step
+from p4fabric.simulate import event_queue, loop
 
 from bench.harness import ROOT
 from testbed.experiment import load_text
@@ -66,10 +59,6 @@ CASES = {
 PACKETS = 3_000_000  # of a case, at scale 1
 FEWEST = 1_000_000  # of a case, where the number for each worker is given
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
-PARTS = ("deliver", "machines", "send", "switches", "collect", "event queue", "windows")
-_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
-MONOTONIC = 1  # the thread's own clock would be a system call, and cost more than the parts
-PREEMPTED_NS = 50_000  # no part takes so long: another process has run
 
 
 def experiment(hosts: int, scale: float, jitter_time: str = "auto", values: int = 64):
@@ -139,146 +128,6 @@ def rate(
     )
 
 
-@njit
-def now_ns(scratch):
-    _clock_gettime(MONOTONIC, scratch.ctypes.data)
-    return scratch[0] * 1_000_000_000 + scratch[1]
-
-
-@njit
-def timed(address, until_ns, spent, scratch):
-    """loop._run_by_turns with a clock between its parts."""
-    world = at(address, loop.WORLD)
-    state, queue, fabric = world.state[0], world.queue, world.fabric
-    trunks = world.trunks.shape[0]
-    mark = now_ns(scratch)
-    while True:
-        if state.pending >= 0:
-            if not loop._collect(world, state.pending):
-                return loop.NO_ROOM
-            state.pending = -1
-            mark = note(spent, 4, mark, scratch)
-        last_ns = event_queue.NEVER
-        if state.open == 0 and state.goes_on == 0:
-            last_ns = loop._cell_end(state, state.closed_ns)
-        end_ns = min(until_ns, last_ns)
-        first_host_ns = queue.time[event_queue.first(queue)]
-        first_fabric_ns = fabric.time[event_queue.first(fabric)]
-        first_ns = min(first_host_ns, first_fabric_ns)
-        if min(first_host_ns + state.lag_ns, first_fabric_ns) > end_ns:
-            return loop.FINISHED if last_ns < event_queue.NEVER else loop.TIME_REACHED
-        hosts_ns, switches_ns = max(state.hosts_ns, first_ns), max(state.switches_ns, first_ns)
-        limit_ns = min(end_ns, loop._cell_end(state, hosts_ns)) + 1
-        stop_ns = min(hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
-        stop_ns = min(stop_ns, limit_ns, end_ns + 1 - state.lag_ns)
-        state.hosts_ns = max(hosts_ns, stop_ns)
-        mark = note(spent, 5, mark, scratch)
-        while queue.time[event_queue.first(queue)] < stop_ns:
-            host = event_queue.first(queue)
-            now, row = queue.time[host], world.hosts[host]
-            while now < stop_ns:
-                state.events += 1
-                state.now = max(state.now, now)
-                mark = note(spent, 5, mark, scratch)
-                count = loop._deliver(world, host, now)
-                mark = note(spent, 0, mark, scratch)
-                filled = call_step(
-                    row.step,
-                    (row.machine, world.places[0], world.places[1], now, count, world.places[2]),
-                )
-                mark = note(spent, 1, mark, scratch)
-                if filled > 0:
-                    loop._send(world, host, filled, now)
-                    mark = note(spent, 2, mark, scratch)
-                finished = peek(row.status + loop.FINISHED_OFFSET) == 1
-                if row.is_worker == 1 and row.done == 0 and finished:
-                    row.done = 1
-                    state.open -= 1
-                    state.closed_ns = max(state.closed_ns, now)
-                due = max(world.deadline[0], now)
-                if world.first[host] >= 0:
-                    due = min(
-                        due, max(frames.when_ns(world.frames, np.int64(world.first[host])), now)
-                    )
-                now = due
-            event_queue.put(queue, host, now)
-            loop._expect(world, row.switch)
-            mark = note(spent, 5, mark, scratch)
-        stop_ns = min(limit_ns, state.hosts_ns + state.to_switch_ns)
-        while fabric.time[event_queue.first(fabric)] < stop_ns:
-            place = event_queue.first(fabric)
-            now = fabric.time[place]
-            state.events += 1
-            if place < trunks:
-                state.pending = loop._cross_trunk(world, place, now)
-            else:
-                event_queue.put(fabric, place, event_queue.NEVER)
-                others_ns = fabric.time[event_queue.first(fabric)]
-                to_ns = min(stop_ns - 1, now + state.slice_ns // loop.SWITCH_SLICES, others_ns - 1)
-                functions = world.switches[place - trunks]
-                loop._advance(functions.advance, (functions.manager, max(now, to_ns)))
-                state.pending = place - trunks
-            mark = note(spent, 3, mark, scratch)
-            if not loop._collect(world, state.pending):
-                return loop.NO_ROOM
-            state.pending = -1
-            mark = note(spent, 4, mark, scratch)
-        state.switches_ns = max(switches_ns, stop_ns)
-
-
-@njit
-def note(spent, part, mark, scratch):
-    """Book the time since `mark` for a part; returns the time now."""
-    now = now_ns(scratch)
-    if now - mark < PREEMPTED_NS:
-        spent[0, part] += now - mark
-    spent[1, part] += 1
-    return now
-
-
-@njit
-def clock_cost(scratch, times):
-    begin = now_ns(scratch)
-    for _ in range(times):
-        end = now_ns(scratch)
-    return (end - begin) / times
-
-
-def parts(hosts: int, scale: float, jitter_time: str, values: int) -> None:
-    """Print where the time of one case goes."""
-    scratch = np.zeros(2, np.int64)
-    spent = np.zeros((2, len(PARTS)), np.int64)
-    small = start(9, 0.001)
-    timed(small.nodes.worlds[0].address, -1, spent, scratch)  # compiles
-    each = clock_cost(scratch, 1_000_000)
-    whole = start(hosts, scale, jitter_time, values=values)
-    nodes = whole.nodes
-    spent[:] = 0
-    run_part, loop.run = (
-        loop.run,
-        lambda part, until_ns, events: timed(part.address, until_ns, spent, scratch),
-    )
-    begin = time.process_time()
-    whole.run(event_queue.NEVER - 1, 10**12)
-    loop.run = run_part
-    spent[0, -1] = max(
-        0, 1e9 * (time.process_time() - begin) - spent[0, :-1].sum() - spent[1, :-1].sum() * each
-    )
-    spent[1, -1] = 1
-    packets = gradient_packets(nodes)
-    net = np.maximum(spent[0] - spent[1] * each, 0)
-    print(
-        f"{hosts} hosts, {values} values, {packets} gradient packets, ns each"
-        f" (clock: {each:.0f} ns):"
-    )
-    for name, time_ns, count in zip(PARTS, net, spent[1], strict=True):
-        print(
-            f"  {name:<9}{time_ns / packets:7.0f}  {time_ns / net.sum():4.0%}"
-            f"  {count / packets:5.2f} times"
-        )
-    print(f"  {'all':<9}{net.sum() / packets:7.0f}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -291,7 +140,6 @@ def main() -> None:
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
     parser.add_argument("--per-worker", type=int, help="packets of each worker, instead of a scale")
-    parser.add_argument("--parts", action="store_true", help="where the time goes")
     options = parser.parse_args()
     if options.per_worker is not None and options.per_worker < 1:
         parser.error(f"--per-worker {options.per_worker}: take 1 or more")
@@ -304,7 +152,4 @@ def main() -> None:
             scale = options.per_worker * CASES[int(hosts)][1] * CASES[int(hosts)][2] / PACKETS
             fewest = FEWEST
         for values in map(int, options.values.split(",")):
-            if options.parts:
-                parts(int(hosts), scale, options.jitter_time, values)
-            else:
-                rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)
+            rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)

@@ -49,7 +49,6 @@ SMALL = {
     "tables": [["--entries", "100", "--kind", "exact"]],
     "virtual": [
         ["--hosts", "9", "--scale", "0.01"],
-        ["--hosts", "9", "--scale", "0.01", "--parts"],
     ],
     "where": [["--systems", "esa", "--scale", "0.002"]],
 }
