@@ -21,8 +21,9 @@ import dataclasses
 import importlib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -41,13 +42,12 @@ class Part:
     """A part of a specification: its fields are checked against their types when it is made."""
 
     def __post_init__(self) -> None:
-        hints = _hints(type(self))
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if not _fits(value, hints[each.name]):
-                raise TypeError(f"{type(self).__name__}.{each.name}: found {value!r}")
-            if type(value) is int and value < each.metadata.get("at_least", 0):
-                raise ValueError(f"{type(self).__name__}.{each.name}: found {value}")
+        for name, fits, least in _checks(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if not fits(value):
+                raise TypeError(f"{type(self).__name__}.{name}: found {value!r}")
+            if type(value) is int and value < least:
+                raise ValueError(f"{type(self).__name__}.{name}: found {value}")
 
     def to_json(self) -> dict[str, object]:
         """This part as what `json.dumps` takes."""
@@ -438,37 +438,47 @@ class HostSpec(Part):
 # -- types and JSON
 
 
-_HINTS: dict[type, dict[str, object]] = {}
+Check = Callable[[Any], bool]
 
 
-def _hints(part: type) -> dict[str, object]:
-    if part not in _HINTS:
-        _HINTS[part] = typing.get_type_hints(part)
-    return _HINTS[part]
+@cache
+def _checks(part: type[Part]) -> tuple[tuple[str, Check, int], ...]:
+    """Of each field of a part its name, the check of its type, and the least integer."""
+    hints = typing.get_type_hints(part)
+    return tuple(
+        (each.name, _check(hints[each.name]), each.metadata.get("at_least", 0))
+        for each in fields(part)
+    )
 
 
-def _fits(value: object, hint: Any) -> bool:
-    """True if a value is of a field's type."""
+@cache
+def _check(hint: Any) -> Check:
+    """The function that says whether a value is of a field's type."""
     if hint is Any:
-        return True
+        return lambda value: True
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
+        some = tuple(map(_check, arguments))
+        return lambda value: any(check(value) for check in some)
     if origin is Literal:
-        return value in arguments
+        return lambda value: value in arguments
     if origin is tuple:
-        if type(value) is not tuple:
-            return False
         if arguments[-1] is Ellipsis:
-            return all(_fits(each, arguments[0]) for each in value)
-        return len(value) == len(arguments) and all(map(_fits, value, arguments))
+            each = _check(arguments[0])
+            return lambda value: type(value) is tuple and all(map(each, value))
+        own = tuple(map(_check, arguments))
+        return lambda value: (
+            type(value) is tuple
+            and len(value) == len(own)
+            and all(check(part) for check, part in zip(own, value, strict=True))
+        )
     if origin is not None:
-        return isinstance(value, origin)
+        return lambda value: isinstance(value, origin)
     if hint is float:
-        return type(value) in (int, float)
+        return lambda value: type(value) in (int, float)
     if hint in (int, bool, str):
-        return type(value) is hint
-    return isinstance(value, hint)
+        return lambda value: type(value) is hint
+    return lambda value: isinstance(value, hint)
 
 
 def _plain(value: object) -> object:

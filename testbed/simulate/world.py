@@ -7,6 +7,7 @@ is not known here.
 
 from __future__ import annotations
 
+import gc
 import socket
 import struct
 from collections.abc import Iterator, Sequence
@@ -79,30 +80,30 @@ class Node:
 
     @classmethod
     def grouped(
-        cls, spec: HostSpec, machines: Sequence[Machine], batches: tuple[Placed, Placed]
+        cls, spec: HostSpec, roles: Sequence[Placed], batches: tuple[Placed, Placed]
     ) -> Node:
         """A host with several roles, whose machines are stepped as one."""
         arrived, out = (batch.part for batch in batches)
         specs = (spec, *spec.members)
         first = np.cumsum([0, *(len(each.peers) for each in specs[:-1])]).tolist()
         jobs = [each.job.number for each in specs]
-        group, kept = grouped(machines, jobs, first, arrived, out)
+        group, kept = grouped(roles, jobs, first, arrived, out)
         made = Placed(group), Stepper(group, arrived, out)
+        machines = [each.part for each in roles]
         return cls(spec, machines[0], *made, members=tuple(machines[1:]), kept=kept)
 
     @classmethod
     def of(
         cls,
         spec: HostSpec,
-        machine: Machine,
-        room: np.ndarray,
+        placed: Placed,
         batches: tuple[Placed, Placed],
         hot_bytes: int = 0,
     ) -> Node:
-        """`machine` in its place, with its words in `room`, to be stepped with these batches."""
+        """The machine in its place, to be stepped with these batches."""
         arrived, out = batches
-        made = Placed(machine, room), Stepper(machine, arrived.part, out.part)
-        return cls(spec, machine, *made, hot_bytes=hot_bytes)
+        stepper = Stepper(placed.part, arrived.part, out.part)
+        return cls(spec, placed.part, placed, stepper, hot_bytes=hot_bytes)
 
     @property
     def is_worker(self) -> bool:
@@ -258,7 +259,8 @@ class Nodes:
             if node.spec.job.number == new.job and _place(node.spec) == new.number
         )
         machine = worker.on_new_way(node.machine, new.part)
-        self.hosts[number] = changed = Node.of(node.spec, machine, node.placed.words, self.batches)
+        placed = Placed(machine, node.placed.words)
+        self.hosts[number] = changed = Node.of(node.spec, placed, self.batches)
         row = self.world.hosts[number]
         row.step, row.machine = changed.stepper.address, changed.placed.address
         if not row.done and now_ns < self.world.queue.time[number] < event_queue.NEVER:
@@ -278,6 +280,18 @@ class Nodes:
 
 
 def build(setup: Setup, compiled: Compiled) -> Nodes:
+    """All nodes at time 0 (`_build`). Python's search for cyclic garbage waits meanwhile: it would
+    go over a hundred objects for each host again and again, and find none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return _build(setup, compiled)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _build(setup: Setup, compiled: Compiled) -> Nodes:
     """All nodes at time 0. `compiled` is the program that `dataplane.program` names.
 
     With `arrivals` there are no hosts yet, only numbers for them: of each host of the topology, in
@@ -323,14 +337,14 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
             if len(machines) > own:
                 machine = _counting_with(machine, machines[own])
             machines.append(machine)
-    machines, rooms, hot = packed(machines)
+    placed, hot = packed(machines)
     nodes, place = [], 0
     for spec in specs:
         end = place + 1 + len(spec.members)
         if spec.members:
-            nodes.append(Node.grouped(spec, machines[place:end], batches))
+            nodes.append(Node.grouped(spec, placed[place:end], batches))
         else:
-            nodes.append(Node.of(spec, machines[place], rooms[place], batches, hot[place]))
+            nodes.append(Node.of(spec, placed[place], batches, hot[place]))
         place = end
     return nodes
 

@@ -45,7 +45,7 @@ class Group(NamedTuple):
 
 
 def grouped(
-    machines: Sequence[Machine],
+    placed: Sequence[Placed],
     jobs: Sequence[int],
     first: Sequence[int],
     arrived: Batch,
@@ -55,7 +55,7 @@ def grouped(
     long as it does. arrived, out: batches like those that the group will be stepped with."""
     picked, sent = (Batch(*(np.zeros_like(each) for each in batch)) for batch in (arrived, out))
     batches = [Placed(picked), Placed(sent)]
-    placed = [Placed(each) for each in machines]
+    machines = [each.part for each in placed]
     steppers = [Stepper(each, picked, sent) for each in machines]
     unpaced = np.zeros(1, np.int64)
     pacers = [pacer if (pacer := pacer_of(each)) is not None else unpaced for each in machines]

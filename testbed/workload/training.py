@@ -9,7 +9,7 @@ is done, and is exchanged while backward goes on.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -25,20 +25,27 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
     layers = len(job.tensors)
     made = _nodes(layers)
     own = tuple((each.forward_ns, each.backward_ns, each.update_ns) for each in job.tensors)
-    times = compute.steps or (own,)
-    durations = np.zeros((len(times), len(made.kinds)), np.int64)
-    updates = np.zeros_like(durations)
-    for step, row in enumerate(times):
-        for layer, (forward_ns, backward_ns, update_ns) in enumerate(row):
-            durations[step, layer] = forward_ns
-            durations[step, _backward(layers, layer)] = backward_ns
-            updates[step, layer] = update_ns
+    durations, updates = _times(compute.steps or (own,))
     stream = stream_of(spec, job.number, spec.number)
     calls_ns = np.zeros(len(made.kinds), np.int64)
     for layer, call_ns in enumerate(spec.costs.call_ns if spec.costs is not None else ()):
         calls_ns[_backward(layers, layer) + 1] = call_ns
     graph = made.graph(spec, stream, durations, updates, ahead=1, calls_ns=calls_ns)
     return Port(graph, own=np.zeros(1, np.int64), lag=lags)
+
+
+@lru_cache(maxsize=16)
+def _times(times: tuple[tuple[tuple[int, int, int], ...], ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Durations of nodes and, of forward steps, of updates, int64[times, nodes], ns. times:
+    forward, backward and update time of each layer."""
+    table = np.array(times, np.int64)
+    layers = table.shape[1]
+    durations = np.zeros((len(times), len(_nodes(layers).kinds)), np.int64)
+    updates = np.zeros_like(durations)
+    backward = [_backward(layers, layer) for layer in range(layers)]
+    durations[:, :layers], durations[:, backward] = table[:, :, 0], table[:, :, 1]
+    updates[:, :layers] = table[:, :, 2]
+    return durations, updates
 
 
 @cache

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from p4fabric.simulate.packing import LARGEST_BYTES, LINE_BYTES, packed
+from p4fabric.simulate.placed_machine import Placed
 from p4fabric.simulate.records import new_record, record
 
 
@@ -49,7 +50,7 @@ def arrays(part):
 
 def test_arrays_keep_what_they_hold_and_their_kind():
     before = [machine(1), machine(20)]
-    after, *_ = packed(before)
+    after = [each.part for each in packed(before)[0]]
     for old, new in zip(before, after, strict=True):
         assert type(new) is Machine and type(new.inner) is Inner
         for one, other in zip(arrays(old), arrays(new), strict=True):
@@ -61,7 +62,8 @@ def test_arrays_keep_what_they_hold_and_their_kind():
 
 
 def test_shared_arrays_stay_shared_and_others_stay_apart():
-    after, rooms, _ = packed([machine(1), machine(20)])
+    placed, _ = packed([machine(1), machine(20)])
+    after, rooms = [each.part for each in placed], [each.words for each in placed]
     first, second = after
     assert first.counters is first.again
     assert first.shared is second.shared
@@ -76,11 +78,14 @@ def test_shared_arrays_stay_shared_and_others_stay_apart():
 
 def test_a_machine_is_packed_but_for_large_arrays():
     before = [machine(1), machine(20)]
-    after, rooms, _ = packed(before)
-    for old, new, room in zip(before, after, rooms, strict=True):
+    placed, _ = packed(before)
+    for old, each in zip(before, placed, strict=True):
+        new, room = each.part, each.words
         assert new.large is old.large
-        assert room.dtype == np.int64 and room.size == sum(1 + 2 * a.ndim for a in arrays(new))
-        assert room.ctypes.data % LINE_BYTES == 0
+        words = Placed(new).words
+        words[-5] = room[-5]  # the place of `nothing`, which may be anywhere
+        assert room.dtype == np.int64 and room.tolist() == words.tolist()
+        assert each.address == room.ctypes.data and each.address % LINE_BYTES == 0
         # Its words, then what is small, then the rest.
         assert room.ctypes.data < new.counters.ctypes.data < new.table.ctypes.data
         assert new.table.ctypes.data < room.ctypes.data + 16 * LINE_BYTES
@@ -88,9 +93,9 @@ def test_a_machine_is_packed_but_for_large_arrays():
 
 def test_a_machine_begins_with_its_words_and_short_arrays():
     """So what every step reads is prefetched in one piece (loop.py)."""
-    after, rooms, hot = packed([machine(1), machine(20)])
-    for each, room, count in zip(after, rooms, hot, strict=True):
-        begin = room.ctypes.data
-        short = [room, each.counters, np.asarray(each.state)]
+    placed, hot = packed([machine(1), machine(20)])
+    for place, count in zip(placed, hot, strict=True):
+        begin, each = place.address, place.part
+        short = [place.words, each.counters, np.asarray(each.state)]
         assert all(begin <= part.ctypes.data < begin + count for part in short)
         assert begin + count == each.table.ctypes.data

@@ -12,10 +12,11 @@ large pages would take memory for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from p4fabric.simulate.placed_machine import Placed, address_of
 
 if TYPE_CHECKING:
     from p4fabric.simulate.machine import Machine
@@ -25,71 +26,103 @@ SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
 LARGEST_BYTES = 64 << 10
 PAGE_BYTES = 4 << 10
 
+_base = np.generic.base.__get__
+"""The array that a record views; to ask the record itself takes ten times as long."""
 
-def packed(machines: list[Machine]) -> tuple[list[Machine], list[np.ndarray], list[int]]:
-    """The same machines (named tuples of arrays and of such tuples) with their small arrays moved
-    together; for each machine room for its words (placed.Placed), int64, in front of them; and the
-    bytes from there to the end of its short arrays.
+
+def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
+    """The same machines (named tuples of arrays and of such tuples), placed, with their small
+    arrays moved together behind their words; and of each the bytes from its words to the end of its
+    short arrays.
 
     Arrays that several machines share are shared as before. An array that views another one's
     memory stays where it is, as does the other one."""
-    parts = [list(_arrays(machine)) for machine in machines]
-    kept = {id(each.base) for own in parts for each in own}
-    places: dict[int, tuple[int, np.ndarray]] = {}  # by id of the array
-    rooms, hot, end = [], [], 0
-    for own in parts:
-        words = sum(1 + 2 * each.ndim for each in own)
-        start, hot_bytes = end, 0
-        end = _after(end, 8 * words)
-        for short in (True, False):
-            for each in own:
-                size = each.nbytes
-                if (size <= SHORT_BYTES) is not short or not 0 < size <= LARGEST_BYTES:
-                    continue
-                owns = each.base is None or isinstance(each, np.record)
-                if owns and id(each) not in kept and id(each) not in places:
-                    places[id(each)] = end, each
-                    end = _after(end, size)
-            hot_bytes = hot_bytes or end - start
-        rooms.append((start, words))
-        hot.append(hot_bytes)
+    parts: list[list[Any]] = []
+    for machine in machines:
+        parts.append([])
+        _flatten(machine, parts[-1])
+    moving, starts, hot, end = _plan(parts)
     memory = np.zeros(end + LINE_BYTES, np.uint8)
-    memory = memory[-memory.ctypes.data % LINE_BYTES :]
-    moved = {key: _move(each, memory[start:]) for key, (start, each) in places.items()}
-    return (
-        [_with(machine, moved) for machine in machines],
-        [memory[start : start + 8 * words].view(np.int64) for start, words in rooms],
-        hot,
-    )
+    memory = memory[-address_of(memory) % LINE_BYTES :]
+    begin = address_of(memory)
+    moved = {key: _move(each, memory, start) for key, (start, each) in moving.items()}
+    places = {key: begin + start for key, (start, _) in moving.items()}
+    placed = []
+    for machine, own, start in zip(machines, parts, starts, strict=True):
+        words = []
+        for each in own:
+            place = places.get(id(each))
+            if place is None:  # nothing is read of an array without elements
+                place = places[id(each)] = address_of(each) if each.size else begin
+            words.append(place)
+            if type(each) is np.ndarray:
+                words += each.shape
+                words += each.strides
+        room = memory[start : start + 8 * len(words)].view(np.int64)
+        room[:] = words
+        there = _with(machine, iter([moved.get(id(each), each) for each in own]))
+        placed.append(Placed.already(there, room, begin + start))
+    return placed, hot
+
+
+def _plan(
+    parts: list[list[Any]],
+) -> tuple[dict[int, tuple[int, Any]], list[int], list[int], int]:
+    """From the arrays and records of each machine: what moves, by its id, with its place; where
+    each machine begins, the bytes up to the end of its short arrays; and the end of all."""
+    kept = {
+        id(each.base if type(each) is np.ndarray else _base(each)) for own in parts for each in own
+    }
+    moving: dict[int, tuple[int, Any]] = {}
+    starts, hot, end = [], [], 0
+    for own in parts:
+        starts.append(end)
+        end = _after(end, 8 * sum(1 + 2 * each.ndim for each in own))
+        late = []
+        for each in own:
+            key, is_array = id(each), type(each) is np.ndarray
+            if key in moving or key in kept or (is_array and each.base is not None):
+                continue
+            size = each.nbytes if is_array else each.dtype.itemsize
+            if size > SHORT_BYTES:
+                late.append((key, each, size))
+            elif size > 0:
+                moving[key] = end, each
+                end = _after(end, size)
+        hot.append(end - starts[-1])
+        for key, each, size in late:
+            if size <= LARGEST_BYTES and key not in moving:
+                moving[key] = end, each
+                end = _after(end, size)
+    return moving, starts, hot, end
 
 
 def _after(start: int, count: int) -> int:
     return start + -(-count // LINE_BYTES) * LINE_BYTES
 
 
-def _arrays(part: tuple) -> Iterator[np.ndarray]:
+def _flatten(part: tuple, into: list[Any]) -> None:
     for each in part:
         if isinstance(each, tuple):
-            yield from _arrays(each)
+            _flatten(each, into)
         else:
-            yield each
+            into.append(each)
 
 
-def _move(part: Any, memory: np.ndarray) -> Any:
-    """An array or a record that has moved to this memory."""
-    array = np.atleast_1d(part)
-    there = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
-    if (
-        array.nbytes < PAGE_BYTES or array.view(np.uint8).any()
-    ):  # zeros take no memory before they are used
-        there[...] = array
-    return there[0] if isinstance(part, np.record) else there
+def _move(part: Any, memory: np.ndarray, start: int) -> Any:
+    """An array or a record that has moved to this place in memory."""
+    if type(part) is not np.ndarray:
+        table = np.ndarray(1, part.dtype, memory, start)
+        table[0] = part
+        return table[0]
+    there = np.ndarray(part.shape, part.dtype, memory, start)
+    if part.nbytes < PAGE_BYTES or part.view(np.uint8).any():
+        there[...] = part  # zeros take no memory before they are used
+    return there
 
 
-def _with(part: Any, moved: dict[int, np.ndarray]) -> Any:
+def _with(part: Any, leaves: Any) -> Any:
+    """The same tuple with these arrays and records, in their order."""
     return type(part)(
-        *(
-            _with(each, moved) if isinstance(each, tuple) else moved.get(id(each), each)
-            for each in part
-        )
+        *[_with(each, leaves) if isinstance(each, tuple) else next(leaves) for each in part]
     )

@@ -247,14 +247,20 @@ def _at(typing_context, address, kind):
 at: Callable = intrinsic(_at)
 
 
+def address_of(part: np.ndarray | np.record) -> int:
+    """Where an array or a record lies. (`__array_interface__` lists all fields of a record, too,
+    and takes ten times as long.)"""
+    return int(np.asarray(part).ctypes.data)
+
+
 def _words(part: tuple) -> Iterator[int]:
     for each in part:
         if type(each) is np.ndarray:
-            yield each.__array_interface__["data"][0]
+            yield address_of(each)
             yield from each.shape
             yield from each.strides
         elif isinstance(each, np.record):
-            yield np.asarray(each).__array_interface__["data"][0]
+            yield address_of(each)
         else:
             yield from _words(each)
 
@@ -270,7 +276,14 @@ class Placed(Generic[T]):
         if room is not None:
             room[:] = self.words
             self.words = room
-        self.address = self.words.ctypes.data
+        self.address = address_of(self.words)
+
+    @classmethod
+    def already(cls, part: T, words: np.ndarray, address: int) -> Placed[T]:
+        """A part whose words are in their place, at `address`."""
+        made = cls.__new__(cls)
+        made.part, made.words, made.address = part, words, address
+        return made
 
 
 @cache

@@ -13,6 +13,7 @@ those of plain Python, so the warning is switched off.
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,18 @@ def new_table(kind: np.dtype, **fields: int) -> np.ndarray:
 
 def new_record(kind: np.dtype, **fields: int) -> np.record:
     """A record, a view of memory of its own; fields that are not named are 0."""
-    return new_table(kind, **fields)[0]
+    numbers = np.zeros(len(names_of(kind)), np.int64)
+    if fields:
+        places = _places(kind)
+        for name, value in fields.items():
+            numbers[places[name]] = value
+    return numbers.view(kind)[0]
+
+
+@cache
+def _places(kind: np.dtype) -> dict[str, int]:
+    """Place of each field."""
+    return {name: place for place, name in enumerate(names_of(kind))}
 
 
 # The status of a machine, or the beginning of it: what a loop that steps machines needs to know.
