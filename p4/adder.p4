@@ -3,7 +3,8 @@
  * Compile-time parameter: ADDER, one of the numbers below (testbed/number_formats.py). With the adder
  * INT32, value_memory.p4 adds by itself and watches for overflow; the other adders have a file each, of
  * their own name, with a function of two words. Floats of 16 bits (VALUE_BITS) are the upper halves of
- * words. PACKED: two sums of int8 share a word.
+ * words. PACKED: two sums of int8 share a word. INTEGERS: packets with the flag of this name have int32,
+ * which are added as such, whatever the format is: what programs agree on, gather, and count.
  */
 #ifndef ADDER_P4
 #define ADDER_P4
@@ -41,6 +42,12 @@
 #include "int8.p4"                       // for packed_memory.p4
 #elif ADDER != ADDER_INT32
 #error "ADDER must be one of the numbers in adder.p4"
+#endif
+
+#ifdef INTEGERS
+#define IS_INTEGERS ((hdr.ina.flags & FLAG_INTEGERS) != 0)
+#else
+#define IS_INTEGERS false
 #endif
 
 #endif

@@ -23,7 +23,8 @@ const bit<8> HELD    = 2;                // complete; the sum has left and waits
 
 /* Not all workers need the result's values. A partial does not say it: the rest of its header is not its own. */
 const bit<16> FOR_SOME = FLAG_FOR_ONE | FLAG_FROM_ONE;
-const bit<16> KEPT_FLAGS = FLAG_ECN | FLAG_OVERFLOW | FLAG_ROUND | FOR_SOME;    // what a sum inherits
+const bit<16> KEPT_FLAGS =               // what a sum inherits
+    FLAG_ECN | FLAG_OVERFLOW | FLAG_ROUND | FOR_SOME | FLAG_INTEGERS;
 
 /* What a switch must not aggregate carries one of these. A resend takes a sum along instead. */
 const bit<16> NOT_AGGREGATED = FLAG_PARTIAL | FLAG_COLLISION | FLAG_RESEND | FLAG_FLOAT;

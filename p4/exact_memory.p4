@@ -9,8 +9,8 @@
 
     action store_values() {
 #define STORE_VALUE(n)                                                 \
-        value_##n.write(meta.slot, exact_of(hdr.values.v##n));         \
-        special_##n.write(meta.slot, special_of(hdr.values.v##n));
+        value_##n.write(meta.slot, exact_of_any(hdr.values.v##n, IS_INTEGERS));      \
+        special_##n.write(meta.slot, special_of_any(hdr.values.v##n, IS_INTEGERS));
         EACH_VALUE(STORE_VALUE)
     }
 
@@ -20,8 +20,8 @@
 #define SUM_VALUE(n)                                             \
         value_##n.read(sum, meta.slot);                          \
         special_##n.read(special, meta.slot);                    \
-        sum = sum + exact_of(hdr.values.v##n);                   \
-        special = special | special_of(hdr.values.v##n);         \
+        sum = sum + exact_of_any(hdr.values.v##n, IS_INTEGERS);  \
+        special = special | special_of_any(hdr.values.v##n, IS_INTEGERS); \
         value_##n.write(meta.slot, sum);                         \
         special_##n.write(meta.slot, special);                   \
         hdr.values.v##n = round_exact(sum, special);

@@ -3,7 +3,8 @@
  * Any float32 is a whole number of these units below 2^277, so 1,024 of them fit with a sign. Infinities,
  * what is no number, and whether all numbers are -0 are in bits of their own (testbed/protocols/formats/
  * float32_exact.py says the same for hosts). A sum is rounded when it leaves, so no partial sum may: the
- * programs whose sums of some workers leave a switch refuse this format.
+ * programs whose sums of some workers leave a switch refuse this format. Sums of int32 (INTEGERS in adder.p4)
+ * are whole numbers, too, of units of their own.
  *
  * BMv2 can do this. Switch chips have neither registers of this width nor shifts by a distance that a
  * packet's value says.
@@ -19,6 +20,7 @@ const bit<32> EXACT_INFINITY = 1;
 const bit<32> EXACT_MINUS    = 2;        // minus infinity
 const bit<32> EXACT_NAN      = 4;
 const bit<32> EXACT_OTHER    = 8;        // any number but -0
+const bit<32> EXACT_INTEGERS = 16;       // the sum is that of int32
 
 exact_t exact_of(in bit<32> number) {
     bit<32> exponent = number >> 23 & 0xff;
@@ -34,6 +36,17 @@ bit<32> special_of(in bit<32> number) {
     bit<32> special = size == FLOAT32_INFINITY ? infinite : 0;
     special = size > FLOAT32_INFINITY ? EXACT_NAN : special;
     return special | (number == FLOAT32_SIGN ? 32w0 : EXACT_OTHER);
+}
+
+/* The same of a word that is a float32, or else an int32. */
+exact_t exact_of_any(in bit<32> word, in bool is_integer) {
+    exact_t number = exact_of(word);
+    return is_integer ? (exact_t) word : number;
+}
+
+bit<32> special_of_any(in bit<32> word, in bool is_integer) {
+    bit<32> special = special_of(word);
+    return is_integer ? EXACT_INTEGERS : special;
 }
 
 bit<32> round_exact(in exact_t sum, in bit<32> special) {
@@ -86,7 +99,8 @@ bit<32> round_exact(in exact_t sum, in bit<32> special) {
     bool is_nan = (special & EXACT_NAN) != 0 || infinities == (EXACT_INFINITY | EXACT_MINUS);
     rounded = infinities == EXACT_INFINITY ? FLOAT32_INFINITY : rounded;
     rounded = infinities == EXACT_MINUS ? FLOAT32_INFINITY | FLOAT32_SIGN : rounded;
-    return is_nan ? FLOAT32_NAN : rounded;
+    rounded = is_nan ? FLOAT32_NAN : rounded;
+    return (special & EXACT_INTEGERS) != 0 ? (bit<32>) sum : rounded;
 }
 
 #endif

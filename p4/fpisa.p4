@@ -6,7 +6,8 @@
  * at the largest. Both are counted (fpisa_memory.p4). A sum is normalised when it is read, and cut to 24
  * bits. testbed/protocols/formats/fpisa.py says the same for hosts, and what of it is published.
  *
- * Chips shift by a distance in the packet with tables of all distances. BMv2 does it with a shift.
+ * Chips shift by a distance in the packet with tables of all distances. BMv2 does it with a shift. A sum of int32
+ * (INTEGERS in adder.p4) is in the second register, and has the exponent 0, which no number has.
  */
 #ifndef FPISA_P4
 #define FPISA_P4
@@ -15,6 +16,7 @@ const bit<32> FPISA_SPARE = 7;
 const bit<32> FPISA_SIGN = 0x80000000;
 const bit<32> FPISA_LARGEST = 0x7fffffff;
 const bit<32> FPISA_INFINITY = 0x7f800000;
+const bit<32> FPISA_INTEGERS = 0;        // in place of an exponent
 
 bit<32> fpisa_exponent(in bit<32> number) {
     bit<32> exponent = number >> 23 & 0xff;
@@ -25,6 +27,17 @@ bit<32> fpisa_exponent(in bit<32> number) {
 bit<32> fpisa_mantissa(in bit<32> number) {
     bit<32> size = number & 0x7fffff | ((number >> 23 & 0xff) == 0 ? 32w0 : 0x800000);
     return (number & FPISA_SIGN) == 0 ? size : -size;
+}
+
+/* The same of a word that is a float32, or else an int32. */
+bit<32> fpisa_exponent_of_any(in bit<32> word, in bool is_integer) {
+    bit<32> exponent = fpisa_exponent(word);
+    return is_integer ? FPISA_INTEGERS : exponent;
+}
+
+bit<32> fpisa_mantissa_of_any(in bit<32> word, in bool is_integer) {
+    bit<32> mantissa = fpisa_mantissa(word);
+    return is_integer ? word : mantissa;
 }
 
 /* Whether a number with this exponent overwrites a sum. */
@@ -44,9 +57,11 @@ bit<32> fpisa_shifted(in bit<32> exponent, in bit<32> own, in bit<32> mantissa) 
 
 /* Add a number to the two registers of a sum; 1 if the sum is wrong. */
 bit<32> add_fpisa(inout bit<32> exponent, inout bit<32> mantissa, in bit<32> number) {
+    bool whole = exponent == FPISA_INTEGERS;
     bit<32> own = fpisa_exponent(number);
     bit<32> arriving = fpisa_mantissa(number);
-    bool overwrites = fpisa_overwrites(exponent, own);
+    bit<32> integer = mantissa + number;
+    bool overwrites = !whole && fpisa_overwrites(exponent, own);
     bit<32> shifted = fpisa_shifted(exponent, own, arriving);
     bit<32> sum = mantissa + shifted;
     bool leaves = ((mantissa ^ sum) & (shifted ^ sum) & FPISA_SIGN) != 0 || sum == FPISA_SIGN;
@@ -54,8 +69,9 @@ bit<32> add_fpisa(inout bit<32> exponent, inout bit<32> mantissa, in bit<32> num
     bool wrong = overwrites ? mantissa != 0 : leaves;
     sum = leaves ? edge : sum;
     mantissa = overwrites ? arriving : sum;
+    mantissa = whole ? integer : mantissa;
     exponent = overwrites ? own : exponent;
-    return wrong ? 32w1 : 0;
+    return wrong && !whole ? 32w1 : 0;
 }
 
 bit<32> read_fpisa(in bit<32> exponent, in bit<32> mantissa) {
@@ -84,7 +100,8 @@ bit<32> read_fpisa(in bit<32> exponent, in bit<32> mantissa) {
 
     bit<32> number = ((exponent + 7 - zeros) << 23) + (rest >> 8);
     number = number > FPISA_INFINITY ? FPISA_INFINITY : number;
-    return size == 0 ? 32w0 : sign | number;
+    number = size == 0 ? 32w0 : sign | number;
+    return exponent == FPISA_INTEGERS ? mantissa : number;
 }
 
 /* The sum of two numbers. */

@@ -11,8 +11,8 @@
 
     action store_values() {
 #define STORE_VALUE(n)                                                   \
-        exponent_##n.write(meta.slot, fpisa_exponent(hdr.values.v##n));  \
-        value_##n.write(meta.slot, fpisa_mantissa(hdr.values.v##n));
+        exponent_##n.write(meta.slot, fpisa_exponent_of_any(hdr.values.v##n, IS_INTEGERS)); \
+        value_##n.write(meta.slot, fpisa_mantissa_of_any(hdr.values.v##n, IS_INTEGERS));
         EACH_VALUE(STORE_VALUE)
     }
 
@@ -43,8 +43,8 @@
 #define TRADE_VALUE(n)                                                   \
         exponent_##n.read(exponent, meta.slot);                          \
         value_##n.read(mantissa, meta.slot);                             \
-        exponent_##n.write(meta.slot, fpisa_exponent(hdr.values.v##n));  \
-        value_##n.write(meta.slot, fpisa_mantissa(hdr.values.v##n));     \
+        exponent_##n.write(meta.slot, fpisa_exponent_of_any(hdr.values.v##n, IS_INTEGERS)); \
+        value_##n.write(meta.slot, fpisa_mantissa_of_any(hdr.values.v##n, IS_INTEGERS));    \
         hdr.values.v##n = read_fpisa(exponent, mantissa);
         EACH_VALUE(TRADE_VALUE)
     }

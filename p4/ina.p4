@@ -57,6 +57,7 @@ const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is t
 const bit<16> FLAG_FOR_ONE   = 0x0400;  // one worker alone needs the result's values
 const bit<16> FLAG_FROM_ONE  = 0x0800;  // it alone gives values, and all others need the result's
 const bit<16> FLAG_CONTENDED = 0x2000;  // of a result: fragments have met in the aggregator (a2tp.p4)
+const bit<16> FLAG_INTEGERS  = 0x4000;  // the values are int32, where sums are those of floats (adder.p4)
 
 typedef bit<BITMAP_WIDTH> bitmap_t;
 typedef bit<48> mac_t;

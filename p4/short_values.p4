@@ -153,7 +153,7 @@
 
 #define WITH_SHORT_VALUES                                                            \
     if (hdr.values.isValid() && meta.heading != NOWHERE &&                           \
-        (hdr.ina.flags & FLAG_FLOAT) == 0) {                                         \
+        (hdr.ina.flags & (FLAG_FLOAT | FLAG_INTEGERS)) == 0) {                                         \
         measure_values();                                                            \
         if (too_wide == 0) {                                                         \
             shorten();                                                               \

@@ -36,12 +36,18 @@
         meta.overflow = overflow;
     }
 #else
+#ifdef INTEGERS
+#define ELSE_ADD_INTEGERS(n) sum = IS_INTEGERS ? old + hdr.values.v##n : sum;
+#else
+#define ELSE_ADD_INTEGERS(n)
+#endif
     action sum_values() {
         bit<32> old;
         bit<32> sum;
 #define SUM_VALUE(n)                         \
         value_##n.read(old, meta.slot);      \
         sum = ADD(old, hdr.values.v##n);     \
+        ELSE_ADD_INTEGERS(n)                 \
         value_##n.write(meta.slot, sum);     \
         hdr.values.v##n = sum;
         EACH_VALUE(SUM_VALUE)

@@ -63,6 +63,7 @@ FLAGS = [
     "from_one",
     "again",
     "contended",
+    "integers",
 ]
 
 

@@ -28,6 +28,7 @@ HALVES = 2  # bfloat16
 FAR_SINGLES = 3  # float32 whose exponents are further from each other
 BLOCKS = 4  # blocks of mx8
 
+BLOCK = 32  # values of mx8 that share a scale
 MOST_PACKED = (2**15 - 1) // (2**7 - 1)  # workers whose sums of int8 are int16 (p4/int8.p4)
 
 
@@ -53,14 +54,19 @@ class NumberFormat:
         """True if workers send floating-point numbers."""
         return self.adder != INT32
 
+    @property
+    def is_bytes(self) -> bool:
+        """True if workers send integers of 8 bits, where sums are rounded to as many."""
+        return self.bits == 8 and not self.is_float
+
     def scales(self, values: int) -> int:
         """Bytes of scales behind so many values in a packet."""
-        return values // 32 if self.numbers == BLOCKS else 0
+        return values // BLOCK if self.numbers == BLOCKS else 0
 
     @property
     def least_values(self) -> int:
         """Values that a packet must have: a word of them, or a block."""
-        return 32 if self.numbers == BLOCKS else 32 // self.bits
+        return BLOCK if self.numbers == BLOCKS else 32 // self.bits
 
     @property
     def numbers(self) -> int:

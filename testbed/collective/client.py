@@ -19,7 +19,8 @@ int32, so that the sum is what that one has given, bit by bit. So no link carrie
 needs, and every rank hears of every packet: that is what acknowledges it.
 
 A sum of a few float32 (`FEW_WORDS`) is a gather of them, and each rank adds them up: in one round
-trip, where the scales of a sum in int32 would need one more. A few int32, of any collective, travel
+trip, where the scales of a sum in int32 would need one more. Where switches add floats (option
+`sum`), float32 have no scales, and the network adds few of them, too. A few int32, of any collective, travel
 in the packet of the prelude, behind what it says.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
@@ -82,13 +83,13 @@ class Link:
     The runtime makes it: `connect` over the host process's socket, tests without any process."""
 
     def __init__(self, memory: np.ndarray, facts: Mapping[str, Any]) -> None:
-        """memory: the shared file. facts: rank, ranks, block_values, fixed."""
+        """memory: the shared file. facts: rank, ranks, block_values, floats."""
         self.memory = memory_map.shared(memory)
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
         self.members: list[int] | None = facts.get("members")  # job's numbers of them; None: all
-        self.fixed = bool(facts["fixed"])  # True: float32 have a fixed scale
+        self.floats = int(facts["floats"])  # `form` of calls of float32 (memory_map.CALL)
         self.seat([*range(self.ranks)])
 
     def seat(self, workers: Sequence[int]) -> None:
@@ -371,7 +372,8 @@ class Job:
         result goes, a contiguous array of the same size and type, `array` itself for instance;
         None: a new array. `array` must not change before the handle is done."""
         array = self._numbers(array, "allreduce", mean)
-        if array.dtype == np.float32 and self.size * array.size <= FEW_WORDS:
+        is_scaled = array.dtype == np.float32 and self._link.floats != memory_map.UNSCALED
+        if is_scaled and self.size * array.size <= FEW_WORDS:
             wanted = _flat_result(out, array.size, array.dtype)
             return self._sum_of_few(array, wanted, mean, layer)
         return self._sum("all_reduce", array, mean, layer, out)
@@ -640,7 +642,7 @@ class Job:
             copied[begin - start : end - start] = values
             copied[end - start :] = 0
         levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
-        if is_float and not self._link.fixed:
+        if is_float and self._link.floats == memory_map.FLOATS:
             levels, rare = prelude.levels_of(words[source : source + count], block)
             size = prelude.prelude_words(self.size, len(levels))
         call = _Call(
@@ -664,10 +666,9 @@ class Job:
             rare,
         )
         number = self._submitted
-        floats = memory_map.FIXED_SCALE if self._link.fixed else memory_map.FLOATS
         # In one assignment: each field of its own would take as long.
         memory.calls[number % memory_map.CALLS] = memory_map.submitted_call(
-            form=floats if is_float else memory_map.INTEGERS,
+            form=self._link.floats if is_float else memory_map.INTEGERS,
             values=call.words,
             source=source,
             target=place,
@@ -742,7 +743,8 @@ class Job:
         self._states[place] = memory_map.FREE
         rare_blocks = int(self._rare_blocks[place])
         call.handle.rare_blocks += rare_blocks
-        if rare_blocks or self._link.fixed and call.target.dtype == np.float32:
+        unmarked = self._link.floats != memory_map.FLOATS and call.target.dtype == np.float32
+        if rare_blocks or unmarked:
             self._name_not_finite(call.handle, call.target, call.index)
 
     def _name_not_finite(self, handle: Handle, result: np.ndarray, index: int) -> None:

@@ -32,6 +32,7 @@ ARENA = 65536  # bytes before the arena
 INTEGERS = 0  # int32, exactly, modulo 2^32
 FLOATS = 1  # float32, scaled by a power of two that all ranks agree on for each block
 FIXED_SCALE = 2  # float32, with a scale that the experiment says (testbed/protocols/given.py)
+UNSCALED = 3  # float32 as they are, where sums are those of floats (option `sum`)
 
 # Call.state
 FREE = 0

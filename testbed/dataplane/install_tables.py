@@ -51,6 +51,8 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
             definitions["ADDER"] = platform.sum.adder
         if platform.packs_sums:
             definitions["PACKED"] = 1
+        if platform.mixes_integers:
+            definitions["INTEGERS"] = 1
     definitions |= path_tables.definitions(platform)
     definitions |= platform.scheme.definitions(platform)
     return platform.program, definitions, (P4,)

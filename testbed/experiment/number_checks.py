@@ -18,20 +18,10 @@ if TYPE_CHECKING:
     from testbed.systems import System, SystemOptions
 
 
-def _of_program(system: SystemOptions, jobs: Sequence[Job] = ()) -> str:
-    """The name of a job that is a program, where values are added as floats."""
-    if not format_of(system).is_float:
-        return ""
-    return next((job.name for job in jobs if job.is_program), "")
-
-
-def _recorded(system: SystemOptions, kinds: Sequence[Job], jobs: Sequence[Job] = ()) -> str:
-    """The name of a job with recorded values, where values are added as floats."""
-    if not format_of(system).is_float:
-        return ""
-    # A job with errors of its own has no trace.
-    recorded = (job for job in (*jobs, *kinds) if job._trace and job._trace.gradients is not None)
-    return next((job.name for job in recorded), "")
+def mixes_integers(system: SystemOptions, jobs: Sequence[Job]) -> bool:
+    """True if switches that add floats also add int32: what programs agree on, gather, and count
+    (INTEGERS in p4/adder.p4)."""
+    return format_of(system).is_float and any(job.is_program for job in jobs)
 
 
 def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job]) -> int:
@@ -56,7 +46,7 @@ def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
 def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
     """True if a register's word has two sums (p4/int8.p4). What programs add besides, their own
     int32 and what they agree on, needs whole words."""
-    if format_of(system).bits != 8 or format_of(system).is_float or not entry.memory:
+    if not format_of(system).is_bytes or not entry.memory:
         return False
     return not any(job.is_program for job in jobs)
 
@@ -139,18 +129,6 @@ RULES = (
         _kept_of_ranks,
         "found true, and job {found} is a program of ranks, whose groups have sums of their own."
         " Take it out",
-    ),
-    Rule(
-        "system.sum",
-        _of_program,
-        "found {system.sum}, and job {found} is a program, whose float32 travel as integers with"
-        " exponents (docs/training.md). Take int32, or replay the program's recording",
-    ),
-    Rule(
-        "system.sum",
-        _recorded,
-        "found {system.sum}, and the model of job {found} has recorded values, which are added as"
-        " integers. Take int32, or a model without values",
     ),
     Rule(
         "system.sum",

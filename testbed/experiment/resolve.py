@@ -440,10 +440,11 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     Rule(
         "jobs[*].numbers",
         lambda each, value_bits, system: (
-            min(value_bits, format_of(system).bits) < 32 and each.numbers == "fixed"
+            each.numbers == "fixed"
+            and (min(value_bits, format_of(system).bits) < 32 or format_of(system).is_float)
         ),
-        "found fixed with value_bits 16 or sum: int16 or int8, where values have the exponents of"
-        " their blocks. Take exponents",
+        "found fixed with value_bits 16 or sum: {system.sum}; a fixed scale is that of int32. Take"
+        " exponents",
     ),
     *PATH_RULES,
     *number_checks.RULES,

@@ -55,7 +55,7 @@ class Membership:
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
             "members": ranks,
-            "fixed": job.fixed_scale > 0,
+            "floats": job.form_of_floats,
             "bytes": size,
         }
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

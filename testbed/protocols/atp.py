@@ -17,6 +17,7 @@ from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.records import new_record, record
 
+from testbed.number_formats import FORMATS
 from testbed.protocols import (
     esa,
     pool_worker,
@@ -230,7 +231,7 @@ def new_server(spec: HostSpec, rules: tuple | None = None) -> store.Server:
     rules = ServerRules(*new_indices(spec)) if rules is None else rules
     as_floats = 0
     # A program's int32 may leave int32; its float32 cannot (given.most_steps).
-    if job.value_bits == 32:
+    if job.value_bits == 32 and not FORMATS[job.sum].is_float:
         as_floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
     server = store.new_server(spec, rules, floats=as_floats)
     slots = server.row.size if as_floats else 0

@@ -29,7 +29,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from p4fabric.base.transports import AIMD, OWN_WINDOW, PRODUCT
 
-from testbed.number_formats import DEFAULT
+from testbed.collective import memory_map
+from testbed.number_formats import DEFAULT, FORMATS
 from testbed.protocols.sizes import fragments_of
 
 KIND = "kind"  # key of a JSON object that names the class of a part: "module:class"
@@ -165,6 +166,18 @@ class JobSpec(Part):
             raise ValueError(
                 f"JobSpec.bitmap_width: found {self.bitmap_width} for {self.workers} workers"
             )
+
+    @property
+    def rounds_bytes(self) -> bool:
+        """True if sums of integers of 8 bits are rounded to as many."""
+        return self.value_bits == 8 and FORMATS[self.sum].is_bytes
+
+    @property
+    def form_of_floats(self) -> int:
+        """In which form a program's float32 travel, `form` of memory_map.CALL."""
+        if FORMATS[self.sum].is_float:
+            return memory_map.UNSCALED
+        return memory_map.FIXED_SCALE if self.fixed_scale else memory_map.FLOATS
 
     @property
     def first_fragments(self) -> np.ndarray:

@@ -278,6 +278,7 @@ def _begin_sum(member, scoreboard, place, fragment):
     row[:words] = 0
     row[words - 1 - number // 32] = wire.swap(np.uint32(1 << (number % 32)))
     payload.write_values(worker, scoreboard, row, words, fragment)
+    member.flags[place] |= np.uint16(payload.flags_of(worker, scoreboard, fragment) & wire.INTEGERS)
 
 
 @njit(cache=True)
@@ -288,7 +289,7 @@ def _add(member, place, row, first):
     for i in range(words):
         total[i] |= row[first + i]
     adder = member.worker.config.adder
-    if adder != INT32:
+    if adder != INT32 and member.flags[place] & wire.INTEGERS == 0:
         wrong = np.int64(0)
         for i in range(words, total.size):
             both, lost = by_number.add(adder, wire.swap(total[i]), wire.swap(row[first + i]))
@@ -549,7 +550,7 @@ def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     if known:  # it must not be added twice
         member.worker.counters[0].duplicate_results += 1
         return False
-    member.flags[place] |= np.uint16(wire.flags(row) & wire.OVERFLOW)
+    member.flags[place] |= np.uint16(wire.flags(row) & (wire.OVERFLOW | wire.INTEGERS))
     if member.held[place] == 0:
         _hold(member, place)
         total = _sum_of(member, place)
@@ -572,7 +573,8 @@ def _take_whole(member, scoreboard, row, iteration, fragment, place, now):
     if member.stage[place] & GOING_UP:  # it has been all around: its acknowledgement was lost
         _delivered(member, 2 * place + UP)
     member.stage[place] |= WHOLE
-    member.flags[place] = np.uint16(wire.flags(row) & (wire.OVERFLOW | wire.FROM_ONE))
+    kept = wire.OVERFLOW | wire.FROM_ONE | wire.INTEGERS
+    member.flags[place] = np.uint16(wire.flags(row) & kept)
     member.chunk[place] = wire.extra(row) - 1 >> 1
     _hold(member, place)
     total = _sum_of(member, place)

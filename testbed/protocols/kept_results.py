@@ -22,7 +22,8 @@ class KeptResults(NamedTuple):
     """Fragment f of round i is row (i & 1) * F + f. Empty where nothing is kept."""
 
     iteration: np.ndarray  # int32[2F], of the row's result; -1: none
-    packets: np.ndarray  # uint32[2F, words], as they came, without their headers
+    packets: np.ndarray  # uint32[2F, words], as they came, without their headers,
+    flags: np.ndarray  # uint16[2F], of which one says what their values are
 
 
 def no_results() -> KeptResults:
@@ -32,7 +33,9 @@ def no_results() -> KeptResults:
 def new_kept_results(fragments: int, words: int) -> KeptResults:
     """Room for two rounds of so many fragments with so many words behind the header."""
     return KeptResults(
-        np.full(2 * fragments, -1, np.int32), np.zeros((2 * fragments, words), np.uint32)
+        np.full(2 * fragments, -1, np.int32),
+        np.zeros((2 * fragments, words), np.uint32),
+        np.zeros(2 * fragments, np.uint16),
     )
 
 
@@ -48,6 +51,7 @@ def keep(kept, iteration, fragment, packet):
         return
     row = _row_of(kept, iteration, fragment)
     kept.iteration[row] = iteration
+    kept.flags[row] = np.uint16(wire.flags(packet) & wire.INTEGERS)
     for i in range(kept.packets.shape[1]):
         kept.packets[row, i] = packet[wire.HEADER_WORDS + i]
 
@@ -62,7 +66,8 @@ def has(kept, iteration, fragment):
 
 @njit(cache=True)
 def write(kept, iteration, fragment, packet):
-    """Write a result behind a packet's header."""
+    """Write a result behind a packet's header, which says what its values are."""
     row = _row_of(kept, iteration, fragment)
+    wire.set_word(packet, 0, wire.word(packet, 0) | np.int64(kept.flags[row]))
     for i in range(kept.packets.shape[1]):
         packet[wire.HEADER_WORDS + i] = kept.packets[row, i]

@@ -20,7 +20,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.formats import by_number, kept_sums
+from testbed.protocols.formats import by_number, kept_sums, recorded_floats
 
 
 @njit(cache=True)
@@ -57,9 +57,9 @@ def is_rooted(worker, scoreboard, fragment):
 
 
 @njit(cache=True)
-def _gives(worker, scoreboard, fragment, number):
-    """True if worker `number` has values of a fragment. Otherwise its values are 0."""
-    flag, meant = meant_for(worker, scoreboard, fragment)
+def _gives(worker, scoreboard, fragment, flag, meant, number):
+    """True if worker `number` has values of a fragment, of which `meant_for` says `flag` and
+    `meant`. Otherwise its values are 0."""
     if flag == wire.FROM_ONE:
         return meant == number
     if flag == 0 or meant != number:
@@ -83,7 +83,7 @@ def name_meant(worker, scoreboard, row, fragment):
         return False
     wire.set_word(row, 0, wire.word(row, 0) | flag)
     wire.set_meant(row, meant)
-    return not _gives(worker, scoreboard, fragment, worker.config.number)
+    return not _gives(worker, scoreboard, fragment, flag, meant, worker.config.number)
 
 
 @njit(cache=True)
@@ -94,6 +94,11 @@ def write_values(worker, scoreboard, row, base, fragment):
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.write(worker.given, row, base, block, offset, count)
+    elif worker.singles.own.shape[0] > 0:
+        start = fragment * scoreboard.state.values
+        recorded_floats.write(
+            worker.singles, row, base, scoreboard.state.iteration, start, count
+        )
     elif worker.recorded.shape[0] > 0:
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state.values
@@ -101,21 +106,46 @@ def write_values(worker, scoreboard, row, base, fragment):
     else:
         whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
         key = values.fragment_key(config.seed, config.job, whole)
-        own = _gives(worker, scoreboard, fragment, config.number)
+        flag, meant = meant_for(worker, scoreboard, fragment)
+        own = _gives(worker, scoreboard, fragment, flag, meant, config.number)
         factor = state.factor if own else 0
         if config.adder == INT32:
             values.write_generated(row, base, count, key, factor, config.shift)
         else:
             by_number.write_generated(config.numbers, row, base, count, key, factor)
     values.write_zeros(row, base + count, base + scoreboard.state.values)
+    if worker.given.source.size > 0 and worker.given.form[block] == given.UNSCALED:
+        by_number.round_numbers(config.numbers, row, base, scoreboard.state.values)
 
 
 @njit(cache=True)
-def is_rounded(worker, scoreboard, fragment):
+def flags_of(worker, scoreboard, fragment):
+    """The flags that say how a fragment's values are added: ROUND, INTEGERS."""
+    flags = 0
+    if _is_rounded(worker, scoreboard, fragment):
+        flags |= wire.ROUND
+    if _has_integers(worker, scoreboard, fragment):
+        flags |= wire.INTEGERS
+    return flags
+
+
+@njit(cache=True)
+def _has_integers(worker, scoreboard, fragment):
+    """True if a fragment's values are a program's int32, and sums those of floats."""
+    if worker.config.adder == INT32 or worker.given.source.size == 0:
+        return False
+    block, _ = _place(scoreboard, fragment)
+    return worker.given.form[block] == given.WHOLE
+
+
+@njit(cache=True)
+def _is_rounded(worker, scoreboard, fragment):
     """True if a fragment's values are short, and their sum is to be rounded to as many bits."""
     if worker.given.source.size > 0:
         block, _ = _place(scoreboard, fragment)
-        return worker.given.form[block] == given.ROUNDED
+        form = worker.given.form[block]
+        if form != given.UNSCALED:
+            return form == given.ROUNDED
     if worker.config.short == wire.SHORT_FLOATS:
         return worker.config.adder == FLOAT32
     if worker.config.short == wire.SHORT_BLOCKS:
@@ -185,7 +215,7 @@ def check_values(worker, scoreboard, row, base, fragment):
             factor_sum = worker_state.factor_of(config, scoreboard.state.iteration, meant)
             factor_size = abs(factor_sum)
             rounded_bits = 0
-        elif flag != 0 and not _gives(worker, scoreboard, fragment, meant):
+        elif flag != 0 and not _gives(worker, scoreboard, fragment, flag, meant, meant):
             factor = worker_state.factor_of(config, scoreboard.state.iteration, meant)
             factor_sum -= factor
             factor_size -= abs(factor)
@@ -207,7 +237,14 @@ def check_values(worker, scoreboard, row, base, fragment):
     key = values.fragment_key(config.seed, config.job, whole)
     i = 0
     start = fragment * scoreboard.state.values
-    if worker.recorded.shape[0] > 0:
+    if worker.singles.own.shape[0] > 0:
+        bound = by_number.bound(config.adder, config.numbers, config.workers)
+        if config.adder == FPISA and wire.flags(row) & wire.OVERFLOW:
+            bound = by_number.WRONG_BOUND
+        wrong = recorded_floats.first_wrong(
+            worker.singles, row, base, scoreboard.state.iteration, start, count, bound
+        )
+    elif worker.recorded.shape[0] > 0:
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
     elif rounded_bits > 0:
@@ -237,6 +274,10 @@ def check_values(worker, scoreboard, row, base, fragment):
     status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
     if wrong >= count:
         status[0].expected = 0
+    elif worker.singles.own.shape[0] > 0:
+        status[0].expected = recorded_floats.expected(
+            worker.singles, scoreboard.state.iteration, start + wrong
+        )
     elif worker.recorded.shape[0] > 0:
         status[0].expected = np.int64(worker.sums[i, start + wrong])
     elif config.adder != INT32:

@@ -248,8 +248,12 @@ def _set_sum(server, row, slot):
 
 @njit(cache=True)
 def _add_wide(server, row, slot):
-    """True if a sum is known to be wrong."""
+    """True if a sum is known to be wrong. Integers are in the first words of sums."""
     base, adder = wire.HEADER_WORDS + server.config.bitmap_words, server.config.adder
+    if wire.flags(row) & wire.INTEGERS:
+        for j in range(server.config.values):
+            server.wide[slot, j, 0] += np.int64(wire.swap(row[base + j]))
+        return False
     wrong = np.int64(0)
     for j in range(server.config.values):
         wrong |= by_number.add_wide(adder, server.wide[slot, j], wire.swap(row[base + j]))
@@ -262,7 +266,7 @@ def _add_to_sum(server, row, slot):
     base = wire.HEADER_WORDS + server.config.bitmap_words
     if server.wide.shape[0] > 0:
         return _add_wide(server, row, slot)
-    if server.config.adder != INT32:
+    if server.config.adder != INT32 and wire.flags(row) & wire.INTEGERS == 0:
         for j in range(server.config.values):
             more, _ = by_number.add(
                 server.config.adder, np.uint32(server.sums[slot, j]), wire.swap(row[base + j])
@@ -331,7 +335,8 @@ def _take(server, now, row, slot):
             server_store.become_floats(server, slot)
             return LACKS_OTHERS
         server.flags[slot] |= np.uint16(wire.OVERFLOW)
-    server.flags[slot] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
+    kept = wire.ECN | wire.OVERFLOW | wire.ROUND | wire.INTEGERS
+    server.flags[slot] |= np.uint16(flags & kept)
     if flags & server_store.SENT_AGAIN == wire.RESEND and server_store.lacks(
         server, slot, wire.sender(row)
     ):

@@ -30,7 +30,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.formats import kept_sums
+from testbed.protocols.formats import kept_sums, recorded_floats
 from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.protocols.status import new_counters, new_status
 
@@ -43,7 +43,8 @@ MISSED = 1  # its result is missing,
 DROPPED = 2  # a switch has dropped it and may take it next time,
 NEEDED = 3  # another worker needs it, and this one has its result of `iteration`
 
-Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the sums of all workers
+# Of a trace: a worker's own, and the sums of all workers.
+Gradients = tuple[np.ndarray, np.ndarray] | recorded_floats.RecordedFloats
 
 
 class Worker(NamedTuple):
@@ -53,6 +54,7 @@ class Worker(NamedTuple):
     retransmit_requests: np.ndarray  # REQUEST[*], what to send again
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
+    singles: recorded_floats.RecordedFloats  # in place of both, in a format of floats
     rules: Any  # of the system's class, see `Rules`
     stripes: stripes.Stripes
     floats: floats.WorkerFloats
@@ -69,9 +71,13 @@ def new_worker(
 ) -> Worker:
     """A worker machine with its system's rules and fields of `worker_state.CONFIG`.
 
-    `gradients`, for a trace with values: (own, sums), both int32[I, F * V]."""
-    nothing = np.zeros((0, 0), np.int32)
-    own, sums = gradients if gradients is not None else (nothing, nothing)
+    `gradients`, for a trace with values: (own, sums), both int32[I, F * V], or floats."""
+    own = sums = np.zeros((0, 0), np.int32)
+    singles = recorded_floats.no_floats()
+    if isinstance(gradients, recorded_floats.RecordedFloats):
+        singles = gradients
+    elif gradients is not None:
+        own, sums = gradients
     kept = kept_results.no_results()
     if spec.job.program and isinstance(spec.options, ServerSpec) and spec.options.delivered:
         words = spec.job.bitmap_width // 32 + spec.job.values
@@ -88,6 +94,7 @@ def new_worker(
         retransmit_requests=np.zeros(4096, REQUEST),
         recorded=own,
         sums=sums,
+        singles=singles,
         rules=rules,
         stripes=stripes.one_stripe(),
         floats=floats.no_worker_floats(),
@@ -437,8 +444,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     as_floats = payload.goes_as_floats(worker, scoreboard, fragment)
     if as_floats:
         flags |= wire.FLOAT
-    if payload.is_rounded(worker, scoreboard, fragment):
-        flags |= wire.ROUND
+    flags |= payload.flags_of(worker, scoreboard, fragment)
     stripe = stripes.stripe_of(worker.stripes, fragment)
     node = worker.stripes.node[stripe]
     wire.write_header(

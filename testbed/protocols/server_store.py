@@ -97,7 +97,7 @@ KEPT_ROWS = 4096  # and at least so many
 # What is sent again is flagged RESEND, and REMINDED too if nothing was lost: an aggregator still
 # had it, or it had not been sent before. So are a row that waited for it, and its result.
 SENT_AGAIN = wire.RESEND | wire.REMINDED
-RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | SENT_AGAIN | wire.FOR_SOME
+RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | SENT_AGAIN | wire.FOR_SOME | wire.INTEGERS
 
 
 class Server(NamedTuple):
@@ -139,7 +139,7 @@ class Server(NamedTuple):
 # What is of slots, of whose memory only that of slots in use is taken.
 BY_SLOT = (
     *("row", "iteration", "stage", "flags", "meant", "bitmap", "sums", "attempts", "first_ns"),
-    "exact",
+    "wide",
     *("awaited", "reminded_ns", "due_ns", "timed", "timers", "free", "done"),
 )
 
@@ -323,6 +323,9 @@ def write_result(server, row, kind, slot):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
     if server.flags[slot] & wire.FLOAT:
         floats.write_sum(server.floats, slot, row, base)
+    elif server.wide.shape[0] > 0 and flags & wire.INTEGERS:
+        for i in range(config.values):
+            row[base + i] = wire.swap(np.uint32(server.wide[slot, i, 0] & 0xFFFFFFFF))
     elif server.wide.shape[0] > 0:
         for i in range(config.values):
             row[base + i] = wire.swap(by_number.read_wide(config.adder, server.wide[slot, i]))

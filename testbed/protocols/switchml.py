@@ -51,7 +51,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.formats import kept_sums
+from testbed.protocols.formats import kept_sums, recorded_floats
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.status import new_counters, new_status
 
@@ -182,6 +182,7 @@ class Worker(NamedTuple):
     own_exponent: np.ndarray  # int8[I, F]
     recorded: np.ndarray  # float32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], the sums over the workers of the quantised gradients
+    singles: recorded_floats.RecordedFloats  # in place of these, in a format of floats
     given: given.Given
     kept_sums: np.ndarray  # uint32[I, F * V], see formats/kept_sums.py
     counters: np.ndarray  # int64
@@ -189,16 +190,21 @@ class Worker(NamedTuple):
     lag: np.ndarray  # int64, see lag.py
 
 
-def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
+def new_worker(
+    spec: HostSpec, recorded: Blocks | recorded_floats.RecordedFloats | None = None
+) -> Worker:
     """A worker machine; `recorded` for a trace with values."""
-    blocks = NOTHING_RECORDED if recorded is None else recorded
+    blocks = recorded if isinstance(recorded, Blocks) else NOTHING_RECORDED
+    singles = recorded_floats.no_floats()
+    if isinstance(recorded, recorded_floats.RecordedFloats):
+        singles = recorded
     options = spec.options_of(SwitchmlSpec)
     slots = options.window
     config = worker_state.configuration(spec, sets=options.sets)
     follows = int(options.follows_marks)
     window = new_record(WINDOW, earliest_ns=worker_state.NEVER, free=slots, follows_marks=follows)
     first = spec.job.first_fragments
-    stream = new_stream(first, slots, recorded is not None)
+    stream = new_stream(first, slots, isinstance(recorded, Blocks))
     part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
     window.chunks = stream.tensor.size
     return Worker(
@@ -218,6 +224,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
         own_exponent=blocks.exponents,
         recorded=blocks.own,
         sums=blocks.sums,
+        singles=singles,
         given=given.no_values(),
         kept_sums=kept_sums.new_sums(spec),
         counters=new_counters(),
@@ -410,8 +417,8 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     index = np.int64(worker.trees.place[slot])
     if (number // config.window) % config.sets:
         index |= SECOND_SET
-    if fragment >= 0 and payload.is_rounded(worker, scoreboard, fragment):
-        flags |= wire.ROUND
+    if fragment >= 0:
+        flags |= payload.flags_of(worker, scoreboard, fragment)
     node = worker.trees.number[worker.trees.of[slot]]
     wire.write_header(row, wire.GRADIENT, 1, flags, config.job, node, number, index, config.number)
     wire.set_worker(row, config.bitmap_words, config.number)

@@ -48,6 +48,7 @@ FOR_ONE = 0x0400  # of a result's values only the worker `meant` needs any
 FROM_ONE = 0x0800  # the worker `meant` alone gives values, and only the others need the result's
 AGAIN = 0x1000  # of a request: the worker is to send its part, or the result, if it has that
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
+INTEGERS = 0x4000  # the values are int32, where sums are those of floats (testbed/number_formats.py)
 FOR_SOME = FOR_ONE | FROM_ONE
 
 # Values of fewer than 32 bits, `short` in machines
@@ -232,9 +233,11 @@ def compact(row, base, values, omit_zeros, short):
             too_wide |= (np.int64(np.int32(swap(place[i]))) + (1 << (bits - 1))) >> bits
     if omit_zeros == 1 and some_bit == 0:
         return omit_values(row, base)
+    if flags(row) & (FLOAT | INTEGERS):
+        return 4 * (base + values)
     if short == SHORT_BLOCKS:
         return _compact_blocks(row, base, values)
-    if short == 0 or too_wide != 0 or flags(row) & FLOAT:
+    if short == 0 or too_wide != 0:
         return 4 * (base + values)
     down = 16 if short == SHORT_FLOATS else 0
     per_word, mask = 32 // bits, (1 << bits) - 1

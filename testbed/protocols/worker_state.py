@@ -104,9 +104,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
         "short": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
-        "rounded_bits": sizes.rounded_bits(job.workers)
-        if job.value_bits == 8 and not FORMATS[job.sum].is_float
-        else 0,
+        "rounded_bits": sizes.rounded_bits(job.workers) if job.rounds_bytes else 0,
         "program": int(job.program),
         "adder": FORMATS[job.sum].adder,
         "numbers": FORMATS[job.sum].numbers,

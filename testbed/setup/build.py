@@ -11,7 +11,7 @@ import numpy as np
 from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
-from testbed.experiment.number_checks import packs_sums
+from testbed.experiment.number_checks import mixes_integers, packs_sums
 from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.experiment.schema_network import PER_ROOT, PINNED, lossless_of
@@ -66,6 +66,7 @@ def platform_of(
         paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),
         packs_sums=packs_sums(experiment.system, experiment.system_entry, experiment.jobs),
+        mixes_integers=mixes_integers(experiment.system, experiment.jobs),
         lossless=lossless_of(experiment.links),
         algorithms=algorithms or {},
     )

@@ -86,6 +86,7 @@ class Platform:
     transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
     packs_sums: bool = False  # two sums of 16 bits in a word of a switch's registers (int8.p4)
+    mixes_integers: bool = False  # switches that add floats add int32 of programs, too (adder.p4)
     lossless: Lossless | None = None  # None: full queues drop packets
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager

@@ -9,14 +9,16 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.base.errors import UserError
 
+from testbed.number_formats import FORMATS
 from testbed.protocols import block_float
+from testbed.protocols.formats import recorded_floats
+from testbed.protocols.formats.recorded_floats import RecordedFloats
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.sizes import fragments_of
 from testbed.protocols.switchml import Blocks
-from testbed.workload.gradients import quantise, recorded_gradients
+from testbed.workload.gradients import all_gradients, quantise
 
 
-def of_worker(spec: HostSpec) -> Blocks | None:
+def of_worker(spec: HostSpec) -> Blocks | RecordedFloats | None:
     """The recorded gradients of a worker's specification; None if values are generated.
 
     Workers beyond the recorded ones take the recorded ones' in turn, and iterations, too. Raises
@@ -24,18 +26,11 @@ def of_worker(spec: HostSpec) -> Blocks | None:
     source = spec.job.gradients
     if source is None:
         return None
-    recorded = recorded_gradients(source)
-    values, layers = spec.job.values, recorded.trace.layers
-    first = fragments_of([layer.values for layer in layers], values)
-    iterations, workers = recorded.values.shape[1], spec.job.workers
-    blocks = np.zeros((workers, iterations, int(first[-1]), values), np.float32)
-    flat = blocks.reshape(workers, iterations, -1)
-    for tensor, layer in enumerate(layers):
-        start = int(first[tensor]) * values
-        for worker in range(workers):
-            for i in range(iterations):
-                part = recorded.tensor(worker, i, tensor)
-                flat[worker, i, start : start + layer.values] = part
+    flat, workers = all_gradients(spec), spec.job.workers
+    if FORMATS[spec.job.sum].is_float:
+        return recorded_floats.of_workers(spec.job, spec.number, flat)
+    iterations = flat.shape[1]
+    blocks = flat.reshape(workers, iterations, -1, spec.job.values)
     try:
         exponents = block_float.exponents(blocks)
     except ValueError as error:

@@ -17,8 +17,8 @@ link's rate.
 The ranks submit the same calls in the same order, and a call's blocks depend on its size alone. So
 all workers give a fragment number the same place in the same call, without further messages.
 
-The values of a call of floats wait for its prelude, which says how they are scaled; those of
-integers follow it at once. The next call's prelude waits for these values to be laid out. So the
+The values of a call of scaled floats wait for its prelude, which says how; those of integers, and
+of floats that travel as they are, follow it at once. The next call's prelude waits for these values to be laid out. So the
 order is the same on all workers, and no worker fills its window with what another one may not send
 yet.
 """
@@ -132,7 +132,7 @@ def advance(feed, scoreboard, now):
             _take_call(feed, scoreboard, now)
         call = feed.calls[state.call % memory_map.CALLS]
         if state.stage == WAITING:
-            if call.form != memory_map.INTEGERS:
+            if call.form in (memory_map.FLOATS, memory_map.FIXED_SCALE):
                 _check_prelude(feed, scoreboard, state.call)
                 if state.failed or g.left[2 * (state.call % memory_map.CALLS)] > 0:
                     return NOTHING
@@ -306,6 +306,8 @@ def _describe_block(feed, call, block):
     g.from_one[block] = call.from_one
     if call.form == memory_map.INTEGERS:
         g.form[block] = given.WHOLE
+    elif call.form == memory_map.UNSCALED:
+        g.form[block] = given.UNSCALED
     elif call.form == memory_map.FIXED_SCALE:
         g.form[block] = given.FIXED
         g.scale[block] = g.fixed[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from testbed.number_formats import FORMATS
 from testbed.protocols.atp import positions_of
 from testbed.protocols.floats import LARGEST, WorkerFloats, new_worker_floats
 from testbed.protocols.host_spec import HostSpec
@@ -61,6 +62,6 @@ def of_worker(spec: HostSpec) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloa
 
 def or_gradients(spec: HostSpec) -> tuple[Any, Any]:
     """Recorded gradients where a server adds up floats, and these; None where there are none."""
-    if spec.job.value_bits < 32:
+    if spec.job.value_bits < 32 or FORMATS[spec.job.sum].is_float:
         return integers.of_worker(spec), None
     return of_worker(spec) or (None, None)

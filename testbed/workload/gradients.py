@@ -16,12 +16,15 @@ import math
 import numpy as np
 
 from testbed.collective import prelude
+from testbed.number_formats import FORMATS
 from testbed.protocols import block_float
+from testbed.protocols.formats import recorded_floats
 from testbed.protocols.host_spec import HostSpec, RecordedGradients
+from testbed.protocols.pool_worker import Gradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
 from testbed.traffic.recording import load_model, load_values
-from testbed.traffic.trace import Gradients
+from testbed.traffic.trace import Gradients as Recorded
 
 
 def quantisation_scale(largest: float, workers: int) -> float:
@@ -51,14 +54,17 @@ def quantise(gradients: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
     return np.rint(gradients.astype(np.float64) * scale).astype(np.int32)
 
 
-def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
-    """(own, sums) of a worker's specification, int32[I, F * V] both; None if values are generated.
+def of_worker(spec: HostSpec) -> Gradients | None:
+    """(own, sums) of a worker's specification, int32[I, F * V] both, or, in a format of floats, these;
+    None if values are generated.
 
     Fragment f's values start at f * V. Workers beyond the recorded ones take the recorded ones' in
     turn, iterations likewise."""
     source = spec.job.gradients
     if source is None:
         return None
+    if FORMATS[spec.job.sum].is_float:
+        return recorded_floats.of_workers(spec.job, spec.number, all_gradients(spec))
     recorded = recorded_gradients(source)
     scale: float | np.ndarray = 0.0 if source.block else shared_scale(source, spec.job.workers)
     values, layers = spec.job.values, recorded.trace.layers
@@ -82,7 +88,25 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
     return own, sums
 
 
-def recorded_gradients(source: RecordedGradients) -> Gradients:
+def all_gradients(spec: HostSpec) -> np.ndarray:
+    """The recorded floats of a job's W workers, float32[W, I, F * V]; fragment f's values start at
+    f * V."""
+    source, job = spec.job.gradients, spec.job
+    assert source is not None
+    recorded = recorded_gradients(source)
+    iterations = recorded.values.shape[1]
+    first = fragments_of([layer.values for layer in recorded.trace.layers], job.values)
+    found = np.zeros((job.workers, iterations, int(first[-1]) * job.values), np.float32)
+    for tensor, layer in enumerate(recorded.trace.layers):
+        start = int(first[tensor]) * job.values
+        for worker in range(job.workers):
+            for i in range(iterations):
+                part = recorded.tensor(worker, i, tensor)
+                found[worker, i, start : start + layer.values] = part
+    return found
+
+
+def recorded_gradients(source: RecordedGradients) -> Recorded:
     """The floats of a trace; `source`: its file, the scale of its values, and its tensors."""
     trace = in_buckets(load_model(source.trace), source.buckets)
     return load_values(trace.scaled(source.scale, 1.0), source.steps or None)

@@ -73,7 +73,7 @@ class FabricLink(client.Link):
             "rank": host.spec.number,
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
-            "fixed": job.fixed_scale > 0,
+            "floats": job.form_of_floats,
         }
         super().__init__(memory, facts)
         self.fabric = fabric
@@ -167,7 +167,7 @@ class VirtualLink(client.Link):
             "rank": node.spec.number,
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
-            "fixed": job.fixed_scale > 0,
+            "floats": job.form_of_floats,
         }
         super().__init__(memory_map.new_memory(words), facts)
         self.network, self.number = network, number

@@ -99,6 +99,7 @@ class Job:
         self.bits = job.value_bits if self.short else 16
         self.floats = FORMATS[job.sum].is_float
         self.blocks = FORMATS[job.sum].numbers == BLOCKS
+        self.integers = self.floats and job.program
         self.window, self.sets = 1, 1
         self.place, self.trees = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if isinstance(options, SwitchmlSpec):
@@ -362,6 +363,7 @@ def _flags(c: Columns, row: dict[str, Any]) -> Any:
     unknown |= 0 if job.short else wire.SHORT | wire.ROUND
     unknown |= 0 if job.system == "a2tp" else wire.CONTENDED
     unknown |= 0 if job.system == "grid" else wire.OVER_RATE
+    unknown |= 0 if job.integers else wire.INTEGERS
     unknown |= 0 if job.positions else wire.FLOAT
     good = (c.flags & ~(row["may"] & ~unknown) == 0) & (c.flags & row["must"] == row["must"])
     good &= c.flags & BOTH != BOTH
@@ -491,7 +493,7 @@ def _values(
         elif job.floats:
             narrow = found.astype(int) & 0xFFFF == 0
         fits = narrow.all(axis=1) & some & wide & job.short
-        fits &= c.flags[places] & wire.FLOAT == 0
+        fits &= c.flags[places] & (wire.FLOAT | wire.INTEGERS) == 0
         yield from _where("any", "values (fewer bits are enough)", ~fits, numbers[places])
     named = c.exponents == np.where(c.kind == wire.GRADIENT, c.sender, c.target)
     from_one = c.flags & wire.FROM_ONE != 0

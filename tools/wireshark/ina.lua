@@ -31,6 +31,7 @@ local FLAGS = {
   { "round", 0x0200, "The sum of all workers is to be rounded to int16" },
   { "for_one", 0x0400, "One worker, in the exponents' fields, needs the result's values" },
   { "from_one", 0x0800, "One worker, in the exponents' fields, gives the values" },
+  { "integers", 0x4000, "The values are int32, where sums are those of floats" },
 }
 local FLOAT = 0x0080
 local SHORT = 0x0100

@@ -23,6 +23,13 @@ def rounded(word):
 
 
 @njit(cache=True)
+def nearest(word):
+    """The same of any float32, whose payload may be another one."""
+    number = float32.number_of(word)
+    return float32.NAN if number != number else rounded(word)
+
+
+@njit(cache=True)
 def add(a, b):
     """The sum of two bfloat16, uint32."""
     return rounded(float32.add(a, b))

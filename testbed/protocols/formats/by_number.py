@@ -152,6 +152,16 @@ def wrong_generated(numbers, row, base, count, key, factor_sum, factor_size, bou
 
 
 @njit(cache=True)
+def round_numbers(numbers, row, base, values):
+    """Round float32, `values` from word `base` of a packet on, to the numbers that workers send."""
+    if numbers == HALVES:
+        for i in range(values):
+            row[base + i] = wire.swap(bfloat16.nearest(wire.swap(row[base + i])))
+    elif numbers == BLOCKS:
+        wire.round_blocks(row, base, values)
+
+
+@njit(cache=True)
 def _rounded_block(key, block, count, factor_sum):
     """The words, uint32[BLOCK], of a block of the sum of all workers' values, of which the fragment
     has `count`."""

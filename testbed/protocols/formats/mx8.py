@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
-BLOCK = 32
+from testbed.number_formats import BLOCK
+
 LARGEST = 127  # of m
 NONE = 255  # in place of a scale: numbers of the block are infinite, or none
 LARGEST_SCALE = 254

@@ -58,7 +58,7 @@ def numbers_of(job: JobSpec, words: np.ndarray) -> np.ndarray:
     """The numbers, float64, that received words stand for, uint32 of any shape."""
     if FORMATS[job.sum].is_float:
         return words.view(np.float32).astype(np.float64)
-    bits = rounded_bits(job.workers) if job.value_bits == 8 else 0
+    bits = rounded_bits(job.workers) if job.rounds_bytes else 0
     return words.view(np.int32).astype(np.float64) * 2**bits
 
 
