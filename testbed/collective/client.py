@@ -20,8 +20,8 @@ needs, and every rank hears of every packet: that is what acknowledges it.
 
 A sum of a few float32 (`FEW_WORDS`) is a gather of them, and each rank adds them up: in one round
 trip, where the scales of a sum in int32 would need one more. Where switches add floats (option
-`sum`), float32 have no scales, and the network adds few of them, too. A few int32, of any collective, travel
-in the packet of the prelude, behind what it says.
+`sum`), float32 have no scales, and the network adds few of them, too. A few int32, of any
+collective, travel in the packet of the prelude, behind what it says.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
 as with any such library.

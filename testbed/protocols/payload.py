@@ -96,9 +96,7 @@ def write_values(worker, scoreboard, row, base, fragment):
         given.write(worker.given, row, base, block, offset, count)
     elif worker.singles.own.shape[0] > 0:
         start = fragment * scoreboard.state.values
-        recorded_floats.write(
-            worker.singles, row, base, scoreboard.state.iteration, start, count
-        )
+        recorded_floats.write(worker.singles, row, base, scoreboard.state.iteration, start, count)
     elif worker.recorded.shape[0] > 0:
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         start = fragment * scoreboard.state.values

@@ -48,7 +48,9 @@ FOR_ONE = 0x0400  # of a result's values only the worker `meant` needs any
 FROM_ONE = 0x0800  # the worker `meant` alone gives values, and only the others need the result's
 AGAIN = 0x1000  # of a request: the worker is to send its part, or the result, if it has that
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
-INTEGERS = 0x4000  # the values are int32, where sums are those of floats (testbed/number_formats.py)
+INTEGERS = (
+    0x4000  # the values are int32, where sums are those of floats (testbed/number_formats.py)
+)
 FOR_SOME = FOR_ONE | FROM_ONE
 
 # Values of fewer than 32 bits, `short` in machines

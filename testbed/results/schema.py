@@ -834,8 +834,8 @@ _DECLARED = (
                 _number(
                     f"{which}_error",
                     f"{which} distance of a sum from the exact one, over the sum of the absolute"
-                    " values ([numbers.md](numbers.md#errors)); null: the values are recorded, or a"
-                    " program's",
+                    " values ([numbers.md](numbers.md#errors)); null: the values are recorded, and"
+                    " packets have scales of their own",
                     True,
                     "float64",
                 )

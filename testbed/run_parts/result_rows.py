@@ -119,17 +119,24 @@ def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
     if not kept:
         return []
     from testbed.protocols.formats.sum_errors import ExactSums, errors, exact_sums
+    from testbed.workload import gradients
 
     rows: list[Row] = []
-    known: dict[tuple[int, int], ExactSums] = {}
+    known: dict[tuple[int, int], ExactSums | None] = {}
     for host in kept:
         job = host.spec.job
         assert host.sums is not None
         for iteration, words in enumerate(host.sums):
             largest = mean = None
-            if job.gradients is None and not job.program:
-                place = job.number, iteration
-                exact = known.get(place) or known.setdefault(place, exact_sums(job, iteration))
+            place = job.number, iteration
+            if place not in known:
+                known[place] = (
+                    exact_sums(job, iteration)
+                    if job.gradients is None
+                    else gradients.exact_sums(host.spec, iteration)
+                )
+            exact = known[place]
+            if exact is not None:
                 largest, mean = errors(job, words, exact)
             rows.append(
                 {

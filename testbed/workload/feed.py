@@ -18,9 +18,9 @@ The ranks submit the same calls in the same order, and a call's blocks depend on
 all workers give a fragment number the same place in the same call, without further messages.
 
 The values of a call of scaled floats wait for its prelude, which says how; those of integers, and
-of floats that travel as they are, follow it at once. The next call's prelude waits for these values to be laid out. So the
-order is the same on all workers, and no worker fills its window with what another one may not send
-yet.
+of floats that travel as they are, follow it at once. The next call's prelude waits for these values
+to be laid out. So the order is the same on all workers, and no worker fills its window with what
+another one may not send yet.
 """
 
 from __future__ import annotations

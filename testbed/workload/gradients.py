@@ -12,6 +12,7 @@ ranks of a program agree (testbed.collective.prelude). The preludes themselves a
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from testbed.collective import prelude
 from testbed.number_formats import FORMATS
 from testbed.protocols import block_float
 from testbed.protocols.formats import recorded_floats
-from testbed.protocols.host_spec import HostSpec, RecordedGradients
+from testbed.protocols.formats.sum_errors import ExactSums
+from testbed.protocols.host_spec import HostSpec, RecordedGradients, SwitchmlSpec
 from testbed.protocols.pool_worker import Gradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
@@ -55,8 +57,8 @@ def quantise(gradients: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
 
 
 def of_worker(spec: HostSpec) -> Gradients | None:
-    """(own, sums) of a worker's specification, int32[I, F * V] both, or, in a format of floats, these;
-    None if values are generated.
+    """(own, sums) of a worker's specification, int32[I, F * V] both, or the same in a format of
+    floats; None if values are generated.
 
     Fragment f's values start at f * V. Workers beyond the recorded ones take the recorded ones' in
     turn, iterations likewise."""
@@ -66,7 +68,6 @@ def of_worker(spec: HostSpec) -> Gradients | None:
     if FORMATS[spec.job.sum].is_float:
         return recorded_floats.of_workers(spec.job, spec.number, all_gradients(spec))
     recorded = recorded_gradients(source)
-    scale: float | np.ndarray = 0.0 if source.block else shared_scale(source, spec.job.workers)
     values, layers = spec.job.values, recorded.trace.layers
     first = fragments_of([layer.values for layer in layers], values)
     iterations = recorded.values.shape[1]
@@ -76,8 +77,7 @@ def of_worker(spec: HostSpec) -> Gradients | None:
         for tensor, layer in enumerate(layers):
             start = int(first[tensor]) * values
             given = [recorded.tensor(worker, i, tensor) for worker in range(spec.job.workers)]
-            if source.block:
-                scale = block_scales(np.stack(given), source.block, spec.job.value_bits)
+            scale = _scale_of(spec, np.stack(given))
             for worker in range(spec.job.workers):
                 part = quantise(given[worker], scale)
                 sums[i, start : start + layer.values] += part
@@ -86,6 +86,36 @@ def of_worker(spec: HostSpec) -> Gradients | None:
     if spec.job.value_bits < 32:
         sums = block_float.rounded(sums, spec.job.workers)
     return own, sums
+
+
+def _scale_of(spec: HostSpec, given: np.ndarray) -> float | np.ndarray:
+    """Steps per unit of a tensor's values, float32[W, N], for all or for each of them."""
+    source = spec.job.gradients
+    assert source is not None
+    if source.block:
+        return block_scales(given, source.block, spec.job.value_bits)
+    return shared_scale(source, spec.job.workers)
+
+
+def exact_sums(spec: HostSpec, iteration: int) -> ExactSums | None:
+    """The exact sums of the recorded floats. None if a received integer does not say what it stands
+    for: where packets have scales of their own, or may have floats."""
+    source, job, options = spec.job.gradients, spec.job, spec.options
+    assert source is not None
+    is_float = FORMATS[job.sum].is_float
+    positions = getattr(options, "positions", None) is not None and job.value_bits == 32
+    if not is_float and (isinstance(options, SwitchmlSpec) or positions):
+        return None
+    recorded = recorded_gradients(source)
+    i = iteration % recorded.values.shape[1]
+    sums, sizes, units = [], [], []
+    for tensor in range(len(recorded.trace.layers)):
+        given = np.stack([recorded.tensor(worker, i, tensor) for worker in range(job.workers)])
+        sums.append(given.sum(axis=0, dtype=np.float64))
+        sizes.append(np.abs(given).sum(axis=0, dtype=np.float64))
+        scale = 1.0 if is_float else _scale_of(spec, given)
+        units.append(np.broadcast_to(1 / scale, sums[-1].shape))
+    return ExactSums(*map(np.concatenate, (sums, sizes, units)))
 
 
 def all_gradients(spec: HostSpec) -> np.ndarray:
@@ -112,6 +142,7 @@ def recorded_gradients(source: RecordedGradients) -> Recorded:
     return load_values(trace.scaled(source.scale, 1.0), source.steps or None)
 
 
+@cache
 def shared_scale(source: RecordedGradients, workers: int) -> float:
     """The quantisation scale that all workers of a job use, from the largest recorded gradient."""
     return quantisation_scale(float(np.abs(recorded_gradients(source).values).max()), workers)

@@ -15,7 +15,7 @@ from p4fabric.simulate.jit import njit
 
 from testbed.number_formats import BLOCK, BLOCKS, FORMATS, HALVES
 from testbed.protocols import wire
-from testbed.protocols.formats import bfloat16, by_number, float32, float32_exact, mx8
+from testbed.protocols.formats import by_number, float32, float32_exact, mx8
 from testbed.protocols.host_spec import JobSpec
 
 SMALLEST = 2.0**-133  # bfloat16 next to 0

@@ -1,8 +1,8 @@
 """Errors of the sums that a worker has kept (kept_sums.py): their distance from the exact sums of
 the values that workers have sent, over the sums of the absolute values.
 
-Only of generated values. Of the formats whose sums are rounded to fewer bits (int8) a sum is what
-it stands for.
+Those of generated values are made here, those of recorded ones in testbed/workload/gradients.py. Of
+the formats whose sums are rounded to fewer bits (int8) a sum is what it stands for.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class ExactSums(NamedTuple):
 
     sums: np.ndarray  # float64[N], exact
     sizes: np.ndarray  # float64[N], sums of the absolute values
+    units: np.ndarray | float = 1.0  # float64[N], what a step of a received integer stands for
 
 
 @njit(cache=True)
@@ -58,12 +59,13 @@ def numbers_of(job: JobSpec, words: np.ndarray) -> np.ndarray:
     """The numbers, float64, that received words stand for, uint32 of any shape."""
     if FORMATS[job.sum].is_float:
         return words.view(np.float32).astype(np.float64)
-    bits = rounded_bits(job.workers) if job.rounds_bytes else 0
+    recorded = job.gradients is not None and job.value_bits < 32
+    bits = rounded_bits(job.workers) if recorded or job.rounds_bytes else 0
     return words.view(np.int32).astype(np.float64) * 2**bits
 
 
 def errors(job: JobSpec, words: np.ndarray, exact: ExactSums) -> tuple[float, float]:
     """(largest, mean) error of a worker's sums of an iteration, uint32[N], over `exact.sizes`."""
-    away = np.abs(numbers_of(job, words) - exact.sums)
+    away = np.abs(numbers_of(job, words) * exact.units - exact.sums)
     relative = np.divide(away, exact.sizes, out=np.zeros_like(away), where=exact.sizes > 0)
     return float(relative.max(initial=0.0)), float(relative.mean()) if relative.size else 0.0

@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from testbed.collective import Job, client, prelude
+from testbed.number_formats import FORMATS, HALVES
 from testbed.protocols import block_float
 from testbed.protocols import given as given_values
+from testbed.protocols.formats import bfloat16, by_number
 from tests.support.budget import Budget
 from tests.support.fabric import lossy
 from tests.support.programs import BLOCK, draw, programs, reference, text
@@ -30,6 +32,8 @@ SUMS = ("allreduce", "reduce_scatter", "reduce", "combine")
 BYTES = ("all_gather", "broadcast", "dispatch")
 TYPES = ("f2", "f4", "f8", "i4", "i8", "u1", "c8", "?")
 ZEROS = ("", "zeros: header_only", "zeros: sent")
+FLOATS = ("float32", "bfloat16", "bfloat16_in_float32", "float32_exact", "fpisa")
+WIDE = ("switchml", "ps")  # carry float32_exact
 LOOKS = ("any", "mostly zeros", "small", "huge", "not finite")
 
 
@@ -87,6 +91,7 @@ class Call(NamedTuple):
             np.testing.assert_array_equal(got, np.sum(arrays, axis=0, dtype=np.int32))
             return
         few = self.name == "allreduce" and 4 * self.size <= client.FEW_WORDS
+        few &= form not in FORMATS
         with np.errstate(invalid="ignore", over="ignore"):
             exact = np.sum(arrays, axis=0, dtype=np.float64)
             if form == "exponents" and self.look != "not finite" and not few:
@@ -95,6 +100,10 @@ class Call(NamedTuple):
             got = got.astype(np.float64) * (4 if self.mean else 1)
             right = np.abs(got - exact) <= most
         finite = np.isfinite(exact)
+        if form == "fpisa":  # has neither infinities nor what is no number
+            finite &= self.look != "not finite"
+            exact, got = exact[finite], got[finite]
+            right, finite = right[finite], finite[finite]
         assert right[finite].all(), (self, np.flatnonzero(~right & finite)[:5])
         np.testing.assert_array_equal(got[~finite], exact[~finite])
 
@@ -104,6 +113,14 @@ def within(arrays: list[np.ndarray], form: str) -> np.ndarray:
     size = arrays[0].size
     if form == "few":
         return np.zeros(size)
+    if form in FORMATS:
+        sums, absolute = FORMATS[form], np.abs(np.stack(arrays).astype(np.float64)).sum(axis=0)
+        if form == "fpisa":
+            return by_number.WRONG_BOUND * absolute
+        bound = max(by_number.bound(sums.adder, sums.numbers, 4), 0.0)
+        # What a worker gives is rounded, too, and sums of bfloat16 next to 0.
+        once = bfloat16.ROUNDING if sums.numbers == HALVES else 0.0
+        return (bound + once * (1 + bound)) * absolute + 2.0**-130
     if form == "fixed":
         steps = np.rint(np.stack(arrays).astype(np.float64) * SCALE)
         starts = np.arange(0, size, PACKET)
@@ -158,14 +175,20 @@ def test_any_calls_are_right_on_all_ranks(budget: Budget, request):
     def holds(data: st.DataObject) -> None:
         system = data.draw(st.sampled_from(SYSTEMS))
         fixed = system[:3] in ("atp", "a2t") and data.draw(st.booleans())
-        short = system != "ring" and not fixed and data.draw(st.booleans())
         name, _, more = system.partition(", ")
+        possible = [
+            each
+            for each in ("int32", "int16", *FLOATS)
+            if (FORMATS[each].bits == 32 or name != "ring")
+            and (not FORMATS[each].is_wide or name in WIDE)
+        ]
+        sums = "int32" if fixed else data.draw(st.sampled_from(possible))
+        more = ", ".join(each for each in (more, f"sum: {sums}") if each)
         options = [each for each in (more, data.draw(st.sampled_from(ZEROS))) if each]
         aggregators = data.draw(st.sampled_from((64, 8)))
         experiment = text(
             name, aggregators, "".join(f", {each}" for each in options), ", numbers: fixed" * fixed
         )
-        experiment += "value_bits: 16\n" * short
         made = data.draw(st.lists(calls(), min_size=1, max_size=6))
         faults = data.draw(st.sampled_from((0.0, 0.02, 0.05)))
         seats = data.draw(st.permutations(range(4)))
@@ -177,7 +200,8 @@ def test_any_calls_are_right_on_all_ranks(budget: Budget, request):
             jobs = [Job(workers[worker]._link, rank) for rank, worker in enumerate(seats)]
             for job in jobs:
                 job.seat(seats)
-            form = "fixed" if fixed else "short" if short else "exponents"
+            form = {"int32": "exponents", "int16": "short"}.get(sums, sums)
+            form = "fixed" if fixed else form
             given_arrays = [call.given() for call in made]
             handles = [
                 [begun(job, call, array, layer) for job, array in zip(jobs, arrays, strict=True)]

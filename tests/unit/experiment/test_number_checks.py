@@ -12,7 +12,6 @@ from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from testbed.systems import SYSTEMS
 from tests.support.experiments import experiment, memory_line, message
-from tests.support.recordings import write_recording
 
 TEXT = """
 name: test
@@ -51,19 +50,14 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
         ({"sum": "float32_exact", "system": "ring"}, "with system ring; workers pass on sums of"),
         ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),
         ({"bits": 16}, "value_bits: found 16 with sum: float32"),
-        ({"job": "name: x, command: 'true'"}, "sum: found float32, and job x is a program"),
+        (
+            {"job": "name: x, command: 'true', numbers: fixed", "system": "atp"},
+            "found fixed with value_bits 16 or sum: float32; a fixed scale is that of int32",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_an_error(parts, expected):
     assert expected in message(text(**parts))
-
-
-def test_recorded_values_are_an_error(tmp_path):
-    recording = write_recording(tmp_path / "recorded.npz", 3)
-    wrong = message(text(job=f"name: x, model: {recording}, iterations: 2"))
-    assert "sum: found float32, and the model of job x has recorded values" in wrong
-    both = message(text(job=f"name: x, model: {recording}"))
-    assert "iterations: missing" in both
 
 
 ARRIVALS = """
@@ -79,10 +73,7 @@ arrivals:
 """
 
 
-def test_jobs_that_arrive_are_asked_too(tmp_path):
-    recording = write_recording(tmp_path / "recorded.npz", 3)
-    wrong = message(ARRIVALS % {"sum": "float32", "kept": "false", "model": recording})
-    assert "sum: found float32, and the model of job" in wrong
+def test_jobs_that_arrive_are_asked_too():
     wrong = message(ARRIVALS % {"sum": "float32", "kept": "true", "model": "alexnet"})
     assert "keep_sums: found true with arrivals" in wrong
 
@@ -110,6 +101,10 @@ def test_two_sums_share_a_word_unless_a_program_needs_it():
     assert "PACKED" in dataplane.program(set_up(experiment(text(sum="int8"))).platform)[1]
     command = text(sum="int8", job="name: x, command: 'true'")
     assert "PACKED" not in dataplane.program(set_up(experiment(command)).platform)[1]
+    assert "INTEGERS" not in dataplane.program(set_up(experiment(command)).platform)[1]
+    floats = dataplane.program(set_up(experiment(command.replace("int8", "float32"))).platform)
+    assert "INTEGERS" in floats[1]
+    assert "INTEGERS" not in dataplane.program(set_up(experiment(text())).platform)[1]
     most = text(sum="int8", workers=258, system="esa").replace("hosts: 5", "hosts: 259")
     assert experiment(most).jobs[0].workers == 258 == MOST_PACKED
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols import floats, given, payload, send_scoreboard
+from testbed.protocols import floats, given, payload, send_scoreboard, wire
 from testbed.protocols.given import FIXED, ROUNDED, SCALED, WHOLE
 from tests.support.one_host import BASE, OneWorker
 
@@ -89,8 +89,8 @@ def test_recorded_values_of_16_bits_are_rounded(worker):
     recorded, scoreboard = with_recorded(worker, 1), scoreboard_at(0)
     for short in (0, 1):
         worker.config.short = short
-        assert bool(payload.is_rounded(recorded, scoreboard, 0)) is bool(short)
-        assert not payload.is_rounded(worker, scoreboard, 0)  # generated values fit
+        assert bool(payload.flags_of(recorded, scoreboard, 0) & wire.ROUND) is bool(short)
+        assert payload.flags_of(worker, scoreboard, 0) == 0  # generated values fit
 
 
 def test_without_sums_in_floats_no_result_in_floats_is_right(worker):
@@ -163,9 +163,9 @@ def test_a_program_may_have_one_block(worker):
     assert made.words[54:57].tolist() == [7, 8, 9]
     assert payload.check_floats(worker, scoreboard, packet(7, 8, 9, 0), BASE, 0)
     assert worker.status[0].failed == 0
-    assert not payload.is_rounded(worker, scoreboard, 1)
+    assert payload.flags_of(worker, scoreboard, 1) == 0
     made.form[:] = ROUNDED
-    assert payload.is_rounded(worker, scoreboard, 1)
+    assert payload.flags_of(worker, scoreboard, 1) == wire.ROUND
 
 
 def test_sums_in_floats_go_back_to_the_program(worker):
@@ -196,7 +196,7 @@ def test_a_programs_values_go_as_floats_where_one_does_not_fit(worker):
 def test_only_steps_of_16_bits_are_rounded(worker):
     worker, scoreboard = with_given(worker, SCALED), scoreboard_at(0)
     worker.given.form[:] = SCALED, ROUNDED, WHOLE
-    rounded = [bool(payload.is_rounded(worker, scoreboard, f)) for f in range(FRAGMENTS)]
+    rounded = [bool(payload.flags_of(worker, scoreboard, f) & wire.ROUND) for f in range(FRAGMENTS)]
     assert rounded == [False, False, True, True, False, False]
 
 
