@@ -4,7 +4,7 @@
 
 DistributedDataParallel, FSDP and everything else that calls these collectives works unmodified.
 All-reduce, reduce-scatter and reduce (sums of float32, bfloat16, float16 and int32 tensors,
-averages of floats), all-gather and broadcast of any type, and barriers use the job that the process
+averages and PREMUL_SUM of floats), all-gather and broadcast of any type, and barriers use the job that the process
 belongs to (client.py). Everything else goes over gloo, on the same emulated network, and the rank's
 log says so: other collectives, other types and operations of sums, tensors of different sizes, and
 groups for which the experiment has no communicator. With TESTBED_STRICT=1 that is an error.
@@ -249,7 +249,7 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_reduce", tensors, options.reduceOp):
             return self._gloo_in_place("all_reduce", tensors, options, why)
         (tensor,) = tensors
-        array, put = _for_sum(tensor)
+        array, put = _for_sum(tensor, _factor(options))
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
@@ -261,7 +261,7 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_reduce", tensors, options.reduceOp):
             return self._over_gloo("all_reduce", tensors, why).allreduce_coalesced(tensors, options)
         whole = torch.cat([each.detach().reshape(-1) for each in tensors])
-        array, put_whole = _for_sum(whole)
+        array, put_whole = _for_sum(whole, _factor(options))
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
 
         def put() -> None:
@@ -381,7 +381,7 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("reduce", tensors, options.reduceOp):
             return self._gloo_in_place("reduce", tensors, options, why)
         (tensor,) = tensors
-        array, put = _for_sum(tensor)
+        array, put = _for_sum(tensor, _factor(options))
         root, is_root = options.rootRank, options.rootRank == self.rank()
         handle = self._joined.reduce_async(
             array, root, mean=_is_mean(options), out=array if is_root else None
@@ -466,7 +466,7 @@ class InaGroup(dist.ProcessGroup):
         (dtype,) = types
         if operation == dist.ReduceOp.SUM and dtype in (*FLOATS, torch.int32):
             return ""
-        if operation == dist.ReduceOp.AVG and dtype in FLOATS:
+        if operation in (dist.ReduceOp.AVG, dist.ReduceOp.PREMUL_SUM) and dtype in FLOATS:
             return ""
         names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
         name = next(each for each in names if operation == getattr(dist.ReduceOp, each))
@@ -525,7 +525,7 @@ class InaGroup(dist.ProcessGroup):
         self, part: Tensor, whole: Tensor, options: Options, outputs: Tensors
     ) -> Begun:
         """This rank's part of the sum of `whole`, which `outputs` share if it is none of them."""
-        given, _ = _for_sum(whole)
+        given, _ = _for_sum(whole, _factor(options))
         array, put_part = _for_sum(part)
 
         def put() -> None:
@@ -655,11 +655,22 @@ def _in_place(tensor: Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     return _array(copy), lambda: _copy(tensor, copy)
 
 
-def _for_sum(tensor: Tensor) -> tuple[np.ndarray, Callable[[], None]]:
-    """The same for a sum, whose 16-bit floats travel as float32 and are rounded at the end."""
-    if tensor.dtype in (torch.float32, torch.int32):
+def _factor(options: Options) -> float | Tensor | None:
+    """By what a rank multiplies its values before they are added (PREMUL_SUM); None: by nothing."""
+    operation = options.reduceOp
+    return operation.__getstate__()[1] if operation == dist.ReduceOp.PREMUL_SUM else None
+
+
+def _for_sum(
+    tensor: Tensor, factor: float | Tensor | None = None
+) -> tuple[np.ndarray, Callable[[], None]]:
+    """The same for a sum, whose 16-bit floats travel as float32 and are rounded at the end.
+    factor: of `_factor`."""
+    if factor is None and tensor.dtype in (torch.float32, torch.int32):
         return _in_place(tensor)
     copy = tensor.detach().to(torch.float32, memory_format=torch.contiguous_format)
+    if factor is not None:
+        copy = copy * factor
     return _array(copy), lambda: _copy(tensor, copy)
 
 
