@@ -59,6 +59,14 @@ class NumberFormat:
         """True if workers send integers of 8 bits, where sums are rounded to as many."""
         return self.bits == 8 and not self.is_float
 
+    def sum_bits(self, packed: bool) -> int:
+        """Bits of a sum in a switch's registers. packed: two share a word (p4/int8.p4)."""
+        if self.adder == FLOAT32_EXACT:  # a whole number, and what is none (p4/exact_memory.p4)
+            return 288 + 8
+        if self.adder == FPISA:  # mantissa and exponent (p4/fpisa_memory.p4)
+            return 32 + 8
+        return 16 if packed else 32
+
     def scales(self, values: int) -> int:
         """Bytes of scales behind so many values in a packet."""
         return values // BLOCK if self.numbers == BLOCKS else 0

@@ -4,10 +4,11 @@
 
 DistributedDataParallel, FSDP and everything else that calls these collectives works unmodified.
 All-reduce, reduce-scatter and reduce (sums of float32, bfloat16, float16 and int32 tensors,
-averages and PREMUL_SUM of floats), all-gather and broadcast of any type, and barriers use the job that the process
-belongs to (client.py). Everything else goes over gloo, on the same emulated network, and the rank's
-log says so: other collectives, other types and operations of sums, tensors of different sizes, and
-groups for which the experiment has no communicator. With TESTBED_STRICT=1 that is an error.
+averages and PREMUL_SUM of floats), all-gather and broadcast of any type, and barriers use the job
+that the process belongs to (client.py). Everything else goes over gloo, on the same emulated
+network, and the rank's log says so: other collectives, other types and operations of sums, tensors
+of different sizes, and groups for which the experiment has no communicator. With TESTBED_STRICT=1
+that is an error.
 
 If the job cannot go on, because a rank has died for instance, waiting for a collective raises
 CollectiveError. DistributedDataParallel waits in C++, where it is a RuntimeError with the same
@@ -466,7 +467,8 @@ class InaGroup(dist.ProcessGroup):
         (dtype,) = types
         if operation == dist.ReduceOp.SUM and dtype in (*FLOATS, torch.int32):
             return ""
-        if operation in (dist.ReduceOp.AVG, dist.ReduceOp.PREMUL_SUM) and dtype in FLOATS:
+        of_floats = operation == dist.ReduceOp.AVG or operation == dist.ReduceOp.PREMUL_SUM
+        if of_floats and dtype in FLOATS:
             return ""
         names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
         name = next(each for each in names if operation == getattr(dist.ReduceOp, each))

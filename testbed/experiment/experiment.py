@@ -22,6 +22,7 @@ from testbed import systems
 from testbed.costs.profile import Costs
 from testbed.experiment.drawn_jobs import Source
 from testbed.experiment.inputs import identity, inputs_of
+from testbed.experiment.number_checks import sum_bits
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
@@ -101,7 +102,8 @@ class Experiment(ExperimentFile):
     @property
     def aggregator_bytes(self) -> int:
         """Switch memory of one aggregator."""
-        return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)
+        bits = sum_bits(self.system, self.system_entry, self.jobs)
+        return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits, bits)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

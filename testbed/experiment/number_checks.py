@@ -51,6 +51,11 @@ def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> boo
     return not any(job.is_program for job in jobs)
 
 
+def sum_bits(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> int:
+    """Bits of a sum in a switch's registers."""
+    return format_of(system).sum_bits(packs_sums(system, entry, jobs))
+
+
 def _too_many_for_words(
     system: SystemOptions, entry: System, kinds: Sequence[Job], jobs: Sequence[Job] = ()
 ) -> str:

@@ -179,7 +179,11 @@ def _memory(
     if memory.size_bytes is not None:
         if values_per_packet is None:
             return
-        each_bytes = entry.aggregator_bytes(values_per_packet, bitmap_bits((*jobs, *kinds)))
+        each_bytes = entry.aggregator_bytes(
+            values_per_packet,
+            bitmap_bits((*jobs, *kinds)),
+            number_checks.sum_bits(system, entry, jobs),
+        )
         key, count = "size", memory.size_bytes // each_bytes
         if not 1 <= count <= MAX_AGGREGATORS:
             yield Problem(

@@ -64,9 +64,10 @@ class System:
         """The fewest aggregators of each switch that every job must have to itself."""
         return cast("SlotOptions", options).sets if self.divided else 0
 
-    def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
-        """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
-        return self.slot_bytes + bitmap_bits // 8 + 4 * values
+    def aggregator_bytes(self, values: int, bitmap_bits: int, sum_bits: int = 32) -> int:
+        """Switch memory of one aggregator: its registers, bitmap and sums of `sum_bits` included
+        (number_formats.NumberFormat)."""
+        return self.slot_bytes + bitmap_bits // 8 + -(-sum_bits * values // 8)
 
 
 def fallback_words(job: str, algorithm: str, refused: str) -> str:

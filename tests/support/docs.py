@@ -101,6 +101,10 @@ _EMULATED = Elsewhere(
 _PROGRAMS = Elsewhere(
     "tests/network/emulate/test_programs.py::test_sums_are_right_beside_a_job_that_replays"
 )
+_TWICE = Elsewhere(
+    "tests/network/emulate/test_training_examples.py"
+    "::test_the_same_training_twice_has_the_same_bits_where_no_order_counts"
+)
 _EXAMPLES = Elsewhere(
     "tests/network/emulate/test_training_examples.py::test_an_example_reaches_its_mark"
 )
@@ -180,6 +184,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN diff \S+ \S+", Run("diff {run} {other}")),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
+    (r"RUN experiments/train_twice\.yaml", _TWICE),
     (r"RUN experiments/train_(mesh|servers|sharded|experts|pipeline)\.yaml", _PARALLEL),
     (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
     (

@@ -98,6 +98,24 @@ def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, n
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name, found", [("float32_exact", "equal"), ("float32", "different")])
+def test_the_same_training_twice_has_the_same_bits_where_no_order_counts(tmp_path, name, found):
+    if find_spec("torch") is None:
+        pytest.skip("needs torch: pip install '.[torch]'")
+    text = (FOLDER / "train_twice.yaml").read_text().replace("../examples", str(ROOT / "examples"))
+    for old, new in (
+        ("--expect equal", f"--expect {found} --steps 10"),
+        ("sum: float32_exact", f"sum: {name}"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    read = succeeded(text, tmp_path / "results")
+    measures = read.measures.pivot_table(index="step", columns="name", values="value")
+    assert len(measures) == 10 and measures.loss.iloc[-1] < measures.loss.iloc[0]
+    assert bool((measures.bits == 0).all()) is (found == "equal")
+
+
+@pytest.mark.slow
 def test_losses_are_drawn_over_time(tmp_path: Path):
     """The figure of losses, with two of its points and few steps."""
     if find_spec("torch") is None:

@@ -68,6 +68,22 @@ def test_averages_and_tensors_with_gaps_go_through_the_network():
     assert network.calls == 2 * [("allreduce", np.float32)]
 
 
+@pytest.mark.parametrize("factor", [0.5, torch.tensor([0.5])])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ranks_multiply_before_the_sum(dtype, factor):
+    network = Network()
+    made, own = group(network), torch.arange(20, dtype=dtype)
+    premultiplied = options(dist._make_nccl_premul_sum(factor))
+    made.allreduce([own], premultiplied).wait()
+    assert torch.equal(own, 5 * torch.arange(20, dtype=dtype))
+    scatter = c10d.ReduceScatterOptions()
+    scatter.reduceOp = premultiplied.reduceOp
+    part, whole = torch.zeros(2, dtype=dtype), torch.arange(20, dtype=dtype)
+    made.reduce_scatter_single(part, whole, scatter).wait()
+    assert part.tolist() == [30, 35] and torch.equal(whole, torch.arange(20, dtype=dtype))
+    assert network.calls == [("allreduce", np.float32), ("reduce_scatter", np.float32)]
+
+
 @pytest.mark.skipif(
     not hasattr(dist.AllreduceOptions(), "asyncOp"), reason="this PyTorch does not say who waits"
 )

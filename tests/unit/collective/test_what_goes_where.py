@@ -21,7 +21,7 @@ from tests.support.paths import ROOT  # noqa: E402
 
 TYPES = ["float32", "bfloat16", "float16", "float64", "complex64"]
 TYPES += ["int8", "int16", "int32", "int64", "uint8", "bool"]
-OPERATIONS = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
+OPERATIONS = ["SUM", "AVG", "PREMUL_SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
 GROUPS = ("with a communicator", "without one")
 
 
@@ -45,7 +45,10 @@ class Job:
 
 
 def options(made, operation):
-    made.reduceOp = getattr(dist.ReduceOp, operation)
+    if operation == "PREMUL_SUM":
+        made.reduceOp = dist._make_nccl_premul_sum(0.5)
+    else:
+        made.reduceOp = getattr(dist.ReduceOp, operation)
     return made
 
 

@@ -15,6 +15,7 @@ from testbed.cli.commands.show import show_command
 from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep_file import is_sweep
+from testbed.number_formats import FORMATS
 from testbed.schemes import set_up
 from testbed.systems import SYSTEMS
 from testbed.traffic.trace import GPUS, load_trace
@@ -99,9 +100,26 @@ def test_aggregator_bytes_are_those_of_the_p4_program() -> None:
         assert system.aggregator_bytes(64, 32) == system.slot_bytes + 4 + 256
 
 
-def _preprocessed(program: Path) -> str:
+@pytest.mark.parametrize("name", FORMATS)
+def test_bits_of_sums_are_those_of_the_p4_program(name) -> None:
+    sums, packed = FORMATS[name], name == "int8"
+    defines = {"VALUE_BITS": sums.bits, "ADDER": sums.adder, **({"PACKED": 1} if packed else {})}
+    code = _preprocessed(SYSTEMS["switchml"].program, **defines)
+    code = code.replace("exact_t", "bit < 288 >")
+    found = r"register < bit < (\d+) > > \( AGGREGATORS \) (?:value|exponent|special)_\d"
+    assert sum(map(int, re.findall(found, code))) == 64 * sums.sum_bits(packed)
+
+
+def test_memory_by_size_counts_the_bits_of_sums() -> None:
+    base = changed("aggregators: 128", "size: 256 KiB")
+    wide = load_text(base.replace("name: esa", "name: esa, sum: fpisa"))
+    assert wide.aggregator_bytes == load_text(base).aggregator_bytes + 64
+    assert wide.memory.aggregators == 256 * 1024 // wide.aggregator_bytes
+
+
+def _preprocessed(program: Path, **more: object) -> str:
     """The program's text with the name AGGREGATORS left as it is."""
-    defines = {"AGGREGATORS": "AGGREGATORS"}
+    defines = {"AGGREGATORS": "AGGREGATORS", **more}
     tokens, _ = preprocess(program, defines, (), Diagnostics())
     return " ".join(text for _, text, *_ in tokens)
 
