@@ -51,7 +51,7 @@ def numbers_sent(job: JobSpec, gradients: np.ndarray) -> np.ndarray:
 
 
 def of_workers(job: JobSpec, number: int, gradients: np.ndarray) -> RecordedFloats:
-    """What worker `number` sends and receives of float32[W, I, F * V]."""
+    """The words that worker `number` sends, and the sums, of float32[W, I, F * V]."""
     shape = gradients.shape[1:]
     made = RecordedFloats(
         np.zeros(shape, np.uint32), np.zeros(shape, np.uint32), np.zeros(shape, np.float32)
