@@ -1,7 +1,7 @@
 """Recorded gradients in a format of floats: the values that a worker sends, and the sums that it
 must receive.
 
-A sum that no order changes is compared bit by bit. Any other one must be as near to the exact sum
+A sum that no order changes is compared bit by bit. Another one must be as near to the exact sum
 as the format's additions are (by_number.bound), but for the rounding of the sum that is compared
 with it, and for that of numbers next to 0.
 """
