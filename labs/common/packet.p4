@@ -1,4 +1,4 @@
-/* The packet of labs 3 to 6, 8, 12, 14 and 16 to 18: Ethernet / IPv4 / UDP (port 18767) / agg / values.
+/* The packet of labs 3 to 6, 8, 12, 14 and 16 to 19: Ethernet / IPv4 / UDP (port 18767) / agg / values.
  *
  * Include it after core.p4 and v1model.p4, and after your own `struct metadata_t`. It has the
  * headers, the parser, the deparser, and the checksum of the IPv4 header.
@@ -22,6 +22,7 @@ const bit<8> PARTIAL   = 0x01;           // left its slot before all workers wer
 const bit<8> COLLISION = 0x02;           // found its slot taken
 const bit<8> RESEND    = 0x04;           // a retransmission
 const bit<8> ECN       = 0x08;           // has met a long queue
+const bit<8> OVERFLOW  = 0x10;           // does not fit into the switch's sum (lab 19)
 
 header ethernet_t {
     bit<48> destination;

@@ -1,5 +1,5 @@
 """Slots of two sets, as lab 4 defines them: jobs drawn at random that send to them, and a model of
-what becomes of a gradient. Labs 4, 14, 16 and 18 judge switches with these."""
+what becomes of a gradient. Labs 4, 14, 16, 18 and 19 judge switches with these."""
 
 from __future__ import annotations
 

@@ -19,10 +19,7 @@ from testbed.protocols import wire
 from tests.support.bmv2.cases import CASES, calls_of
 from tests.support.paths import ROOT
 
-P4, FOLDERS = (
-    ROOT / "p4",
-    [ROOT / name for name in ("p4", "labs/common", "labs/lab18_trees/skeleton")],
-)
+P4, FOLDERS = ROOT / "p4", [ROOT / name for name in ("p4", "labs/common")]
 DEFINITIONS = [
     {"VALUES": 1, "DEPARTURES": 1, "ZEROS": 1},
     pytest.param(
