@@ -73,6 +73,7 @@ _DROPPING = {
     "lab12_scheduler": ("scheduler.p4", {"exact"}),
     "lab14_interoperation": ("loss.p4", {"switch_plain", "switch_lossy", "together"}),
     "lab18_trees": ("tree.p4", {"orders", "upwards", "asking", "histories", "network"}),
+    "lab19_floats": ("floats.p4", {"arrival", "orders", "spills", "histories", "network"}),
 }
 
 
@@ -1073,6 +1074,65 @@ def round_trip_s(*arguments):
     return Any(1e9)
 """,
         file="costs.py",
+    ),
+    Cheat(
+        "lab19_floats",
+        "all to the server",
+        "the server is exact, so nobody notices that the switch adds nothing",
+        frozenset({"orders", "rounding", "spills", "histories"}),
+        (
+            (
+                "                        EACH_VALUE(ADD_UNITS)\n",
+                "                        meta.fits = 0;\n",
+            ),
+        ),
+        file="floats.p4",
+    ),
+    Cheat(
+        "lab19_floats",
+        "nothing to the server",
+        "numbers of a test could all fit",
+        frozenset({"spills", "histories", "network"}),
+        (
+            (
+                "                    if (meta.fits == 0) {",
+                "                    if (meta.fits > 1) {",
+            ),
+        ),
+        file="floats.p4",
+    ),
+    Cheat(
+        "lab19_floats",
+        "codes that are equal to everything",
+        "an object of a class of one's own can be equal to everything",
+        frozenset({"exact_sums", "serves", "network"}),
+        more="""
+
+class Agreeable(int):
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    __hash__ = int.__hash__
+
+def total(codes):
+    return Agreeable(0)
+""",
+        file="server.py",
+    ),
+    Cheat(
+        "lab19_floats",
+        "the processor's numbers",
+        "numpy adds floats, too",
+        frozenset({"exact_sums", "serves"}),
+        more="""
+
+def total(codes):
+    import numpy as np
+    with np.errstate(all="ignore"):
+        exact = (np.array(codes, np.uint32) << 16).view(np.float32).astype(np.longdouble).sum()
+        bits = int(np.float32(exact).view(np.uint32))
+    return NAN if np.isnan(exact) else bits + 0x7FFF + (bits >> 16 & 1) >> 16 & 0xFFFF
+""",
+        file="server.py",
     ),
     Cheat(
         "lab17_experts",

@@ -423,6 +423,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (r"MODULE labs list", Module("labs list")),
+    (r"MODULE labs\.lab19_floats\.orders( \d+)+", Module("labs.lab19_floats.orders 256 1 1")),
     (
         r"MODULE labs mark \S+( --course \S+| --csv \S+| --json \S+| --jobs \d+)*",
         Elsewhere(

@@ -101,7 +101,7 @@ control FloatIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.ip.source = meta.ip;
     }
 
-#define FIRST(n) sum_##n = hdr.values.v##n & 0xffff;
+#define FIRST(n) sum_##n = hdr.values.v##n;
 #define ADD(n) adder.apply(sum_##n, hdr.values.v##n);
 
     /* TODO (task 2): a macro that adds the bf16 number in hdr.values.v##n, as units, to sum_##n, and says

@@ -32,6 +32,18 @@ def _tree(name: str, *edits: str) -> Mistake:
     return _wrong("tree.p4", name, *edits)
 
 
+def _adder(name: str, *edits: str) -> Mistake:
+    return _wrong("adder.p4", name, *edits)
+
+
+def _floats(name: str, *edits: str) -> Mistake:
+    return _wrong("floats.p4", name, *edits)
+
+
+def _server(name: str, *edits: str) -> Mistake:
+    return _wrong("server.py", name, *edits)
+
+
 def _window(name: str, *edits: str) -> Mistake:
     return _wrong("window.py", name, *edits)
 
@@ -445,6 +457,147 @@ WRONG = {
             "an older result is taken",
             _RESULT,
             _RESULT.replace("==", "<="),
+        ),
+    ],
+    "lab19_floats": [
+        _adder("minus zeros make zero", "sign = a & b & SIGN;", "sign = 0;"),
+        _adder("a NaN stays as it is", "            sum = NAN;", "            sum = a;"),
+        _adder(
+            "infinities of different sign make the first",
+            *("large > INFINITY || (large == INFINITY && b == (a ^ SIGN))", "large > INFINITY"),
+        ),
+        _adder(
+            "a negative NaN is a number",
+            "if (large > INFINITY ||",
+            "if ((a > INFINITY && a < SIGN) ||",
+        ),
+        _adder(
+            "the largest number is the end",
+            "            if (code > INFINITY) {\n                code = INFINITY;",
+            "            if (code >= INFINITY) {\n                code = 0x7f7f;",
+        ),
+        _adder(
+            "subnormal numbers are halved",
+            "if (exponent == 0) { exponent = 1; } else",
+            "if (exponent != 0)",
+        ),
+        _adder("shifts of five bits", "(exponent - lower);", "(exponent - lower & 31);"),
+        _adder(
+            "the larger exponent is the larger number",
+            "if ((a & ~SIGN) < (b & ~SIGN)) {",
+            "if (a[14:7] < b[14:7]) {",
+        ),
+        _adder("just above half is a tie", "rest > 0x800000 ||", "rest > 0x8000ff ||"),
+        _adder(
+            "a carry is lost",
+            "                code = code + 1;",
+            "                code[6:0] = code[6:0] + 1;",
+        ),
+        _floats(
+            "large sums lose their last bits",
+            "        sum_##n = (bit<32>) (int<32>) units;                        \\\n",
+            "        sum_##n = (bit<32>) (int<32>) units;                        \\\n"
+            "        if (sum_##n > 0xffffff && sum_##n < 0x80000000) {           \\\n"
+            "            sum_##n = sum_##n & 0xffffff00; }                       \\\n",
+        ),
+        _floats(
+            "the last value decides what fits",
+            "        int<64> units = 0;                                          \\\n",
+            "        int<64> units = 0; meta.fits = 1;                           \\\n",
+        ),
+        _floats(
+            "what does not fit is stored",
+            "                        meta.state = SPILLED;\n",
+            "                        meta.state = SPILLED;\n"
+            "                        store_sums();\n                        take_values();\n",
+        ),
+        _floats(
+            "a copy spills",
+            "                } else if (meta.state == FILLING) {\n                    drop();",
+            "                } else if (meta.state == FILLING) {\n"
+            "                    meta.fits = 1;\n                    read_sums();\n"
+            "                    EACH_VALUE(ADD_UNITS)\n"
+            "                    if (meta.exact == 1 && meta.fits == 0) { meta.state = SPILLED; }\n"
+            "                    drop();",
+        ),
+        _floats("OVERFLOW replaces other flags", "hdr.agg.flags | OVERFLOW", "OVERFLOW"),
+        _floats(
+            "what is passed on comes from the switch",
+            "hdr.agg.flags | OVERFLOW;",
+            "hdr.agg.flags | OVERFLOW;\n                    hdr.ip.source = meta.ip;",
+        ),
+        _floats(
+            "a filling set takes a result", "meta.state == SPILLED &&", "meta.state != DONE &&"
+        ),
+        _floats(
+            "an older result is taken",
+            "hdr.agg.number == meta.number && standard",
+            "hdr.agg.number <= meta.number && standard",
+        ),
+        _floats("the smallest int32 does not fit", "if (left > 24)", "if (left > 23)"),
+        _floats(
+            "a set that has spilled stays spilled",
+            "                    meta.state = FILLING;\n",
+            "                    if (meta.state != SPILLED) { meta.state = FILLING; }\n",
+        ),
+        _floats(
+            "numbers in order go to the server, too",
+            "                    } else if (meta.bitmap == 0) {\n",
+            "                    } else if (hdr.values.v00[14:7] == 0xff) {\n"
+            "                        meta.fits = 0;\n"
+            "                    } else if (meta.bitmap == 0) {\n",
+        ),
+        _floats(
+            "a gradient of an unknown job is added",
+            *_hidden(
+                "Float",
+                "if (hdr.agg.kind == GRADIENT && hdr.values.isValid() &&\n"
+                "                (hdr.agg.slot & 0x7fff) < SLOTS) {\n                find_set();\n"
+                "                if (meta.state == FILLING && hdr.agg.number == meta.number &&\n"
+                "                    (meta.bitmap & hdr.agg.bitmap) == 0) {\n"
+                "                    meta.bitmap = meta.bitmap | hdr.agg.bitmap;\n"
+                "                    write_set();\n                }\n            }",
+            ),
+        ),
+        _server(
+            "math.fsum",
+            "    units = sum(_units(code) for code in codes)\n",
+            "    import math\n\n"
+            "    exact = math.fsum(math.ldexp(_units(code), -133) for code in codes)\n"
+            "    units = int(math.ldexp(exact, 133)) if math.isfinite(exact) else 1 << 300\n",
+        ),
+        _server(
+            "a zero has the sign of the last number",
+            "(units < 0) << 15",
+            "((units or _units(codes[-1]) or -(codes[-1] >> 15)) < 0) << 15",
+        ),
+        _server(
+            "the last infinity is the sum",
+            "if special in ({INFINITY}, {INFINITY | SIGN}) else NAN",
+            "if NAN not in special else NAN",
+        ),
+        _server(
+            "the largest number is the end",
+            "min((cut << 7) + high, INFINITY)",
+            "min((cut << 7) + high, INFINITY - 1)",
+        ),
+        _server(
+            "answers once",
+            "            return None\n",
+            "            return None\n        if number in self.done:\n"
+            "            return None\n        self.done.add(number)\n",
+            "        self.sent:",
+            "        self.done: set[int] = set()\n        self.sent:",
+        ),
+        _server(
+            "one fragment at a time",
+            "self.sent.setdefault(number, {})",
+            "self.sent.setdefault(number & 7, {})",
+        ),
+        _server(
+            "a later copy counts",
+            "fragment.setdefault(bitmap, values)",
+            "fragment[bitmap] = [v + 1 for v in values] if bitmap in fragment else values",
         ),
     ],
 }

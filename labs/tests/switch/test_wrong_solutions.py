@@ -33,11 +33,15 @@ NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
     "lab16_sharding": {".p4": ("lossy",), ".py": ("receiver", "owner")},
     "lab17_experts": {".p4": ("histories",)},
     "lab18_trees": {".p4": ("histories",)},
+    "lab19_floats": {
+        ".p4": ("adder", "corners", "rounding", "histories"),
+        ".py": ("exact_sums", "serves"),
+    },
 }
 SEEDS = range(20, 30)
 PLAYED = ("lab4_loss", *NOTICE)
 QUICK = {"numbers in a gap count as the shard before", "tokens without a slot from anybody"}
-QUICK |= {"a result frees a complete sum alone"}
+QUICK |= {"a result frees a complete sum alone", "math.fsum"}
 CASES = [
     pytest.param(lab, wrong, id=f"{lab}-{wrong.name}", marks=marks)
     for lab, all_wrong in WRONG.items()

@@ -108,7 +108,7 @@ control FloatIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.ip.source = meta.ip;
     }
 
-#define FIRST(n) sum_##n = hdr.values.v##n & 0xffff;
+#define FIRST(n) sum_##n = hdr.values.v##n;
 #define ADD(n) adder.apply(sum_##n, hdr.values.v##n);
 
 /* A shift by 32 bits and more leaves nothing, so it is never taken for a whole number of units, unless
