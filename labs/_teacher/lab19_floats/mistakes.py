@@ -18,7 +18,7 @@ MISTAKES = [
         "half a step up",
         "rounds two equally near numbers up, and not to the even one",
         (("(rest == 0x800000 && code[0:0] == 1)", "rest == 0x800000"),),
-        frozenset({"adder", "arrival", "rounding", "histories"}),
+        _EXACT | {"adder", "corners", "arrival"},
         _ADDER,
     ),
     Mistake(
@@ -30,7 +30,7 @@ MISTAKES = [
                 "low = (low << 20) >> (bit<8>) (exponent - lower) & 0xfffe0000;",
             ),
         ),
-        frozenset({"adder", "histories"}),
+        frozenset({"adder", "corners", "arrival", "histories"}),
         _ADDER,
     ),
     Mistake(
@@ -49,7 +49,7 @@ MISTAKES = [
                 "                high = 0;\n                exponent = 1;\n            }\n            bit<32> rest",
             ),
         ),
-        frozenset({"corners", "rounding", "histories", "orders"}),
+        frozenset({"corners", "rounding", "histories"}),
         _ADDER,
     ),
     Mistake(
@@ -63,7 +63,7 @@ MISTAKES = [
         "cut below a unit",
         "leaves out bits that do not fit, as if they were nothing",
         (("            if ((size >> right) << right != size) { meta.fits = 0; }        \\\n", ""),),
-        frozenset({"spills", "histories", "network"}),
+        frozenset({"spills", "histories"}),
         _SWITCH,
     ),
     Mistake(
@@ -93,7 +93,7 @@ MISTAKES = [
             ),
             ("        if (exponent < hdr.agg.priority) { ", "        if (exponent < 127) { "),
         ),
-        _EXACT | {"spills"},
+        frozenset({"orders", "rounding", "spills", "histories"}),
         _SWITCH,
     ),
     Mistake(
@@ -137,7 +137,7 @@ MISTAKES = [
                 "    units = int(sum(parts) * 2.0**100) << 100\n",
             ),
         ),
-        frozenset({"exact_sums", "serves", "network"}),
+        frozenset({"exact_sums"}),
         _SERVER,
     ),
     Mistake(
