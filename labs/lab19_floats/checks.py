@@ -324,6 +324,10 @@ def spills(t: Bench) -> None:
             for row, code in zip(rows, _leaves(base, len(rows)), strict=True):
                 row[at] = code
         sent = [job.message(who, row, fragment, base) for who, row in enumerate(rows)]
+        outside = job.packet(job.ports[place_of], sent[place_of])
+        outside[Agg].slot = SLOTS | rng.getrandbits(1) << 15
+        why = "what is outside of the pool is for nobody, also if it does not fit"
+        job.switch.expect(job.ports[place_of], outside, {}, why)
         for who in job.order():
             job.meets(job.ports[who], sent[who], reason, PASSED)
         for who in job.order():

@@ -10,14 +10,14 @@ MISTAKES = [
     Mistake(
         "toward zero",
         "cuts off and does not round",
-        (("if (rest > 0x800000 || (rest == 0x800000 && code[0:0] == 1)) {", "if (false) {"),),
+        (("if (rest > 0x800000 || (rest == 0x800000 && near[0:0] == 1)) {", "if (false) {"),),
         _EXACT | {"adder", "corners", "arrival"},
         _ADDER,
     ),
     Mistake(
         "half a step up",
         "rounds two equally near numbers up, and not to the even one",
-        (("(rest == 0x800000 && code[0:0] == 1)", "rest == 0x800000"),),
+        (("(rest == 0x800000 && near[0:0] == 1)", "rest == 0x800000"),),
         _EXACT | {"adder", "corners", "arrival"},
         _ADDER,
     ),
@@ -55,7 +55,7 @@ MISTAKES = [
     Mistake(
         "numbers behind the largest",
         "lets the exponent become 255 with a fraction",
-        (("            if (code > INFINITY) {\n", "            if (code > 0xffff) {\n"),),
+        (("            if (near > INFINITY) {\n", "            if (near > 0xffff) {\n"),),
         frozenset({"corners", "rounding", "histories"}),
         _ADDER,
     ),

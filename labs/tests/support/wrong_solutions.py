@@ -473,8 +473,8 @@ WRONG = {
         ),
         _adder(
             "the largest number is the end",
-            "            if (code > INFINITY) {\n                code = INFINITY;",
-            "            if (code >= INFINITY) {\n                code = 0x7f7f;",
+            "            if (near > INFINITY) {\n                near = INFINITY;",
+            "            if (near >= INFINITY) {\n                near = 0x7f7f;",
         ),
         _adder(
             "subnormal numbers are halved",
@@ -490,8 +490,8 @@ WRONG = {
         _adder("just above half is a tie", "rest > 0x800000 ||", "rest > 0x8000ff ||"),
         _adder(
             "a carry is lost",
-            "                code = code + 1;",
-            "                code[6:0] = code[6:0] + 1;",
+            "                near = near + 1;",
+            "                near[6:0] = near[6:0] + 1;",
         ),
         _floats(
             "large sums lose their last bits",

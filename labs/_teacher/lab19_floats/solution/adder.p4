@@ -10,7 +10,7 @@ const bit<32> NAN      = 0x7fc0;
  * next code, and what is behind the largest is infinity. */
 control Rounder(in bit<32> sign, in bit<32> size, in int<32> unit, out bit<32> code) {
     apply {
-        code = 0;
+        code = sign;
         if (size != 0) {
             bit<32> zeros;
             bit<32> high = size;
@@ -21,15 +21,15 @@ control Rounder(in bit<32> sign, in bit<32> size, in int<32> unit, out bit<32> c
                 exponent = 1;
             }
             bit<32> rest = high & 0xffffff;
-            code = ((bit<32>) (exponent - 1) << 7) + (high >> 24);
-            if (rest > 0x800000 || (rest == 0x800000 && code[0:0] == 1)) {
-                code = code + 1;
+            bit<32> near = ((bit<32>) (exponent - 1) << 7) + (high >> 24);
+            if (rest > 0x800000 || (rest == 0x800000 && near[0:0] == 1)) {
+                near = near + 1;
             }
-            if (code > INFINITY) {
-                code = INFINITY;
+            if (near > INFINITY) {
+                near = INFINITY;
             }
+            code = near | sign;
         }
-        code = code | sign;
     }
 }
 
