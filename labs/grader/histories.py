@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,29 @@ DIFFERENCES: tuple[str, ...] = (
 DIFFERENCES += ("with options", "of no job")
 OUTSIDE_BITS = range(3, 15)  # of a slot, where 8 are in the pool
 AT_TYPE, AT_PROTOCOL, AT_PORT = 12, ETHERNET_BYTES + 9, AT_AGG - 6
+
+
+@dataclass
+class Message:
+    """Fields of a packet that a switch of labs 18 and 19 reads and writes. `base`: of the units of
+    its values, the field `priority`."""
+
+    kind: int
+    flags: int
+    number: int
+    base: int
+    bitmap: int
+    values: list[int]
+
+
+@dataclass
+class Set:
+    """A set of such a switch. State 0: it is free."""
+
+    state: int = 0
+    number: int = 0
+    bitmap: int = 0
+    values: list[int] = field(default_factory=list)
 
 
 def draw_numbers(rng: random.Random) -> list[int]:

@@ -12,7 +12,16 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from labs.grader.bench import Bench, Switch, draw_bits, first_number
-from labs.grader.histories import Strangers, alike, draw_numbers, draw_slots, dress, leaving
+from labs.grader.histories import (
+    Message,
+    Set,
+    Strangers,
+    alike,
+    draw_numbers,
+    draw_slots,
+    dress,
+    leaving,
+)
 from labs.grader.jobs import SLOTS, VALUES
 from labs.grader.lab import Lab
 from labs.grader.packets import (
@@ -47,8 +56,6 @@ from labs.lab18_trees.model import (
     RESEND,
     SENT,
     UP,
-    Message,
-    Set,
     TreeSwitch,
     draw_code,
     draw_codes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from labs.grader.histories import Message, Set
 from labs.grader.packets import GRADIENT, REMINDER, RESULT, wrapped
 from labs.grader.slots import place
 
@@ -83,26 +83,6 @@ def total(rows: Sequence[Sequence[int]], base: int) -> list[int]:
 
 def rounded(units: Sequence[int], base: int) -> list[int]:
     return [to_bf16(each, base) for each in units]
-
-
-@dataclass
-class Message:
-    """Fields of a packet that a switch reads and writes."""
-
-    kind: int
-    flags: int
-    number: int
-    base: int
-    bitmap: int
-    values: list[int]
-
-
-@dataclass
-class Set:
-    state: int = FREE
-    number: int = 0
-    bitmap: int = 0
-    values: list[int] = field(default_factory=list)
 
 
 class TreeSwitch:

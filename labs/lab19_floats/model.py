@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from labs.grader.histories import Message, Set
 from labs.grader.packets import GRADIENT, RESULT
 
 INFINITY, NAN, SIGN = 0x7F80, 0x7FC0, 0x8000
@@ -65,6 +66,11 @@ def to_units(code: int, base: int) -> int | None:
         return None
     units, rest = divmod(whole(code), 1 << base - 1)
     return units if rest == 0 and -LARGEST - 1 <= units <= LARGEST else None
+
+
+def codes_of(m: Message) -> list[int]:
+    """The numbers of a gradient, which are in the lower halves of its values."""
+    return [value & 0xFFFF for value in m.values]
 
 
 def shown(code: int) -> str:
@@ -140,31 +146,6 @@ def draw_large(rng: random.Random, base: int, workers: int) -> list[int]:
     return rng.sample([code if is_finite(code) else 0 for code in codes], workers)
 
 
-@dataclass
-class Message:
-    """Fields of a packet that a switch reads and writes. `values` are 32 bits, of which a gradient
-    has a bf16 in the lower half."""
-
-    kind: int
-    flags: int
-    number: int
-    base: int
-    bitmap: int
-    values: list[int]
-
-    @property
-    def codes(self) -> list[int]:
-        return [value & 0xFFFF for value in self.values]
-
-
-@dataclass
-class Set:
-    state: int = FREE
-    number: int = 0
-    bitmap: int = 0
-    values: list[int] = field(default_factory=list)
-
-
 class FloatSwitch:
     """A switch with one job.
 
@@ -210,12 +191,12 @@ class FloatSwitch:
         return replace(m, kind=RESULT, flags=0, bitmap=self.everyone, values=own.values)
 
     def _in_order(self, own: Set, m: Message) -> bool:
-        pairs = zip(own.values, m.codes, strict=True) if own.values else ()
-        own.values = [added(a, b) for a, b in pairs] or m.codes
+        pairs = zip(own.values, codes_of(m), strict=True) if own.values else ()
+        own.values = [added(a, b) for a, b in pairs] or codes_of(m)
         return True
 
     def _exact(self, own: Set, m: Message) -> bool:
-        units = [to_units(code, m.base) for code in m.codes]
+        units = [to_units(code, m.base) for code in codes_of(m)]
         old = own.values or [0] * len(units)
         new = [None if u is None else o + u for o, u in zip(old, units, strict=True)]
         fitting = [n for n in new if n is not None and -LARGEST - 1 <= n <= LARGEST]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 from labs.grader.bench import Bench, Failure, Packets, Python
 from labs.grader.fabric import Answer, Fabric, Link, P4Node
+from labs.grader.histories import Message
 from labs.grader.jobs import SLOTS, VALUES, header
 from labs.grader.packets import AT_AGG, GRADIENT, HEADER, RESULT
 from labs.grader.senders import WindowSender
-from labs.lab19_floats.model import OVERFLOW, Message, shown, totals
+from labs.lab19_floats.jobs import Job
+from labs.lab19_floats.model import OVERFLOW, shown, totals
 
 LIMIT_NS = 3_000_000_000
 MOST_EVENTS = 40_000
@@ -22,13 +23,13 @@ class FloatHost(WindowSender):
     """A worker.
 
     Args:
-        job: checks.Job.
+        job: the worker's.
         who: the worker, by its place in the job's list.
         rows: all workers' numbers, of each fragment.
         base: of all fragments.
     """
 
-    def __init__(self, job: Any, who: int, rows: Sequence, base: int) -> None:
+    def __init__(self, job: Job, who: int, rows: Sequence, base: int) -> None:
         super().__init__(len(rows))
         self.job, self.who, self.rows, self.base = job, who, rows, base
 
@@ -55,7 +56,7 @@ class FloatHost(WindowSender):
 class ServerHost:
     """A host with a submission's `Server`."""
 
-    def __init__(self, p: Python, job: Any, base: int) -> None:
+    def __init__(self, p: Python, job: Job, base: int) -> None:
         self.p, self.job, self.base = p, job, base
         self.number = p.make("Server", job.everyone)
         self.fragments: set[int] = set()
@@ -81,12 +82,12 @@ class ServerHost:
         return sent, None
 
 
-def exchange(t: Bench, job: Any, rows: Sequence, base: int) -> None:
+def exchange(t: Bench, job: Job, rows: Sequence, base: int) -> None:
     """All workers send all fragments over links that lose, copy and reorder packets. Raises
     Failure.
 
     Args:
-        job: checks.Job, with a server.
+        job: one with a server.
         rows: numbers of each fragment, of each worker.
     """
     rng = t.random

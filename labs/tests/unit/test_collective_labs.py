@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from labs._teacher import solution
+from labs.grader.histories import Message
 from labs.grader.packets import DATA, GRADIENT, NOTHING, REMINDER, RESULT
 from labs.grader.slots import SLOTS
 from labs.grader.timing import compare
@@ -58,7 +59,7 @@ def test_what_is_above_a_unit_is_exact_and_the_rest_is_cut_off():
 def _send(
     switch: trees.TreeSwitch, port: int, kind: int, flags: int, number: int, bit: int, v: int
 ):
-    to, m = switch.take(port, trees.Message(kind, flags, number, 100, bit, [v]))
+    to, m = switch.take(port, Message(kind, flags, number, 100, bit, [v]))
     return (to, m.kind, m.flags, m.bitmap, m.values) if m else None
 
 

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labs._teacher import solution
+from labs.grader.histories import Message
 from labs.grader.packets import GRADIENT, RESULT
 from labs.lab19_floats import model, orders, pairs
 from labs.lab19_floats.checks import ROUNDINGS, hard_columns, rounding_column
@@ -94,11 +95,11 @@ def test_every_order_has_the_same_exact_sum_whoever_adds(rng, base):
     for order in itertools.permutations(range(3)):
         switch, bits = model.FloatSwitch(7, server=9), 0
         for who in (*order, *order):
-            m = model.Message(GRADIENT, 0, 5, base, 1 << who, [column[who]])
+            m = Message(GRADIENT, 0, 5, base, 1 << who, [column[who]])
             to, answer = switch.take(who, 0, m)
             bits |= m.bitmap if to == model.SERVER else 0
             if bits == 7:
-                result = model.Message(RESULT, 0, 5, base, 7, [model.total(column)])
+                result = Message(RESULT, 0, 5, base, 7, [model.total(column)])
                 to, answer = switch.take(9, 0, result)
                 bits = 0
             if answer is not None and answer.kind == RESULT:
@@ -110,7 +111,7 @@ def test_a_set_in_order_keeps_the_order_of_arrival():
     for order, want in (((0, 1, 2), 0x4380), ((1, 2, 0), 0x4381)):
         switch, column = model.FloatSwitch(7), (0x4380, 0x3F80, 0x3F80)
         for who in order:
-            m = model.Message(GRADIENT, 0, 5, 0, 1 << who, [column[who]])
+            m = Message(GRADIENT, 0, 5, 0, 1 << who, [column[who]])
             to, answer = switch.take(who, 0, m)
         assert (to, answer.values) == (model.EVERYONE, [want])
 
