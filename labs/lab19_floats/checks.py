@@ -102,7 +102,7 @@ def _frame(job: Job, who: int, number: int, codes: Sequence[int]) -> bytes:
 
 @functools.cache
 def _head(port: int) -> bytes:
-    """What is before the header. With scapy, thousands would take most of a check's time."""
+    """The bytes before the header. With scapy, thousands would take most of a check's time."""
     return bytes(agg(port, "switch", values=[0] * VALUES))[:AT_AGG]
 
 
@@ -278,7 +278,7 @@ def histories(t: Bench) -> None:
 
 @dataclass
 class Stream:
-    """What comes for one slot: fragments of a job.
+    """The packets for one slot, which fragments of a job use one after the other.
 
     Args:
         numbers: of the fragments, smaller ones first.

@@ -83,7 +83,7 @@ def shown(code: int) -> str:
 
 
 def draw_code(rng: random.Random) -> int:
-    """Any finite bf16, of any exponent; one of ten subnormal or a zero."""
+    """A finite bf16 of any exponent; one of ten subnormal or a zero."""
     exponent = 0 if rng.random() < 0.1 else rng.randrange(1, 255)
     fraction = 0 if rng.random() < 0.1 else rng.getrandbits(7)
     return rng.getrandbits(1) << 15 | exponent << 7 | fraction
@@ -159,7 +159,7 @@ class FloatSwitch:
         self.sets: dict[int, Set] = {}
 
     def take(self, port: int, slot: int, m: Message) -> tuple[str, Message | None]:
-        """Where a message leaves for that comes at a port, and what it is then."""
+        """A message comes at a port; the place to which one leaves for it, and that message."""
         own = self.sets.setdefault(slot, Set())
         if m.kind == RESULT and own.state == SPILLED and own.number == m.number:
             if port != self.server:

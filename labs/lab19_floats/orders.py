@@ -39,7 +39,7 @@ def code_of(text: str) -> int:
 
 
 def lines(codes: Sequence[int]) -> list[str]:
-    """What the command prints."""
+    """The lines that the command prints."""
     found: dict[int, list[str]] = {}
     for order in itertools.permutations(codes):
         sums = list(itertools.accumulate(order, added))
