@@ -157,8 +157,12 @@ def orders(t: Bench) -> None:
     for first in (0, None):
         job, fragment = start(t, True, rng.randrange(2, 7), first), 0
         for _ in range(8):
-            base = job.draw_base()
-            rows = columns([draw_fitting(rng, base, len(job.ports)) for _ in range(VALUES)])
+            base, count = job.draw_base(), len(job.ports)
+            made = [draw_fitting(rng, base, count) for _ in range(VALUES)]
+            if base + 24 < 255:  # the smallest int32, which fits
+                smallest = nearest(-1 << base + 30)
+                made[rng.randrange(VALUES)] = rng.sample([smallest, *[0] * (count - 1)], count)
+            rows = columns(made)
             for _ in range(3):
                 job.whole(rows, fragment, base, "the exact sum, rounded once")
                 fragment += 1
