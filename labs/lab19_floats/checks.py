@@ -189,8 +189,14 @@ def rounding_column(rng: random.Random, name: str, base: int, workers: int) -> l
     return rng.sample([code if is_finite(code) else 0 for code in codes], workers)
 
 
-ROUNDINGS = ("a tie", "nearly a tie", "a sum that cancels", "a small sum", "zeros")
-ROUNDINGS += ("close to infinity",)
+ROUNDINGS = (
+    "a tie",
+    "nearly a tie",
+    "a sum that cancels",
+    "a small sum",
+    "zeros",
+    "close to infinity",
+)
 
 
 @LAB.check(5, "An exact sum is rounded once: ties to even, subnormal numbers, infinity")
@@ -355,7 +361,7 @@ class Stream:
         packet[Agg].slot = self.place
         return packet, port
 
-    def meets(self, m: Message, what: str, packet: Packet = None, port: int = 0) -> None:
+    def meets(self, m: Message, what: str, packet: Packet | None = None, port: int = 0) -> None:
         if packet is None:
             packet, port = self.packet(m)
         packet[Agg].number = m.number

@@ -66,7 +66,12 @@ class Job(SlotJob):
         return made
 
     def meets(
-        self, port: int, m: Message, why: str, only: Sequence[str] = (), packet: Packet = None
+        self,
+        port: int,
+        m: Message,
+        why: str,
+        only: Sequence[str] = (),
+        packet: Packet | None = None,
     ) -> str:
         """A message comes, in a packet: what the model says of it has to leave. Where that goes."""
         packet = packet or self.packet(port, m)
@@ -76,8 +81,9 @@ class Job(SlotJob):
         want = {}
         if answer:
             fields = {"kind": answer.kind, "flags": answer.flags, "bitmap": answer.bitmap}
-            fields["values"] = answer.values
-            want = {p: leaving(packet, p, to != SERVER, **fields) for p in ports}
+            want = {
+                p: leaving(packet, p, to != SERVER, values=answer.values, **fields) for p in ports
+            }
         try:
             self.switch.expect(port, packet, want, f"{why} ({to} should leave)", only)
         except Failure as failure:
@@ -104,7 +110,9 @@ def _as_number(difference: Difference) -> Difference:
     return Difference(difference.field, *made)
 
 
-def start(t: Bench, exact: bool, count: int, first: int | None = None, beside: Job = None) -> Job:
+def start(
+    t: Bench, exact: bool, count: int, first: int | None = None, beside: Job | None = None
+) -> Job:
     """A job with workers and a server at ports drawn at random. `beside`: one that its switch has
     already."""
     ports = t.random.sample(range(1, PORTS + 1), count + 1)
