@@ -39,6 +39,7 @@ from labs.grader.slots import place
 from labs.lab19_floats.jobs import Job, columns, start
 from labs.lab19_floats.model import (
     DONE,
+    MOST,
     REASONS,
     SIGN,
     SPILLED,
@@ -216,7 +217,9 @@ def spills(t: Bench) -> None:
     rng = t.random
     job = start(t, True, rng.randrange(4, 7))
     for fragment, reason in enumerate((*REASONS, "a sum that leaves int32")):
-        t.case, base = reason, rng.randrange(20, 200)
+        # With a large base a number with this exponent would fit.
+        base = rng.randrange(232, MOST + 1) if reason in REASONS[2:] else rng.randrange(20, 200)
+        t.case = reason
         rows = columns([draw_fitting(rng, base, len(job.ports)) for _ in range(VALUES)])
         at, place_of = rng.randrange(VALUES), rng.randrange(len(rows))
         if reason in REASONS:

@@ -534,6 +534,7 @@ WRONG = {
             "hdr.agg.number == meta.number && standard",
             "hdr.agg.number <= meta.number && standard",
         ),
+        _floats("infinity is a large number", "if (exponent == 255 || units", "if (units"),
         _floats("the smallest int32 does not fit", "if (left > 24)", "if (left > 23)"),
         _floats(
             "a set that has spilled stays spilled",

@@ -34,7 +34,7 @@ NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
     "lab17_experts": {".p4": ("histories",)},
     "lab18_trees": {".p4": ("histories",)},
     "lab19_floats": {
-        ".p4": ("adder", "corners", "orders", "rounding", "histories"),
+        ".p4": ("adder", "corners", "orders", "rounding", "spills", "histories"),
         ".py": ("exact_sums", "serves"),
     },
 }
