@@ -18,7 +18,7 @@ MISTAKES = [
         "half a step up",
         "rounds two equally near numbers up, and not to the even one",
         (("(rest == 0x800000 && near[0:0] == 1)", "rest == 0x800000"),),
-        _EXACT | {"adder", "corners", "arrival"},
+        frozenset({"adder", "corners", "arrival", "rounding", "histories", "network"}),
         _ADDER,
     ),
     Mistake(
