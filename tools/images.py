@@ -115,7 +115,7 @@ MADE = {
     ),
     "number-formats": Image(
         ("recording", "traffic/recordings/train_clicks.npz",
-         "--draw", "results/images/number-formats.png"),
+         "--figure", "results/images/number-formats.png"),
         "number-formats.png",
     ),
     **{

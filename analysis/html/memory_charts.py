@@ -150,8 +150,8 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
         name=f"pool-{switch}",
         title=f"{switch}: aggregators in use by place in the pool",
         spec={"data": [trace], "layout": layout},
-        text="Heat map: places in the pool from bottom to top, time from left to right; darker:"
-        " more aggregators in use.",
+        text="Heat map: places in the pool from bottom to top, time from left to right; the more a"
+        " place stands out from the page, the more of its aggregators are in use.",
         note=note,
         height=310,
         over_time=True,

@@ -43,7 +43,7 @@ GROUPS = {
         "ls": "list the runs and sweeps in a folder of results",
         "open": "open a run's, a sweep's or a comparison's page in a browser",
         "report": "print tables and draw figures again; compare runs",
-        "show": "print an experiment with all defaults; --hash: the hash of a run's results",
+        "show": "print an experiment with all defaults; --figure: draw its network",
         "trace": "print every hop of a fragment's packets, and where its result waited",
         "workload": "print what the ranks of a job compute and exchange, and its least times",
         "plan": "plan which switch aggregates whose gradient",
@@ -85,7 +85,7 @@ EXAMPLES = {
     "ls": ("results --last 5",),
     "open": ("latest",),
     "report": ("results/RUN results/ANOTHER",),
-    "show": ("experiments/quickstart.yaml",),
+    "show": ("experiments/quickstart.yaml", "latest --figure network.pdf"),
     "trace": ("latest --slowest 1 --figure lanes.pdf",),
     "workload": ("experiments/llama.yaml --figure rank.pdf",),
     "plan": ("topos/graphs/grid-example.txt --planner none,nearest --figure out.png",),
@@ -94,7 +94,7 @@ EXAMPLES = {
     "twin": ("latest",),
     "verify": ("NAME.ina.zip", "--laws results/RUN"),
     "reproduce": ("--kick-the-tires", "headline memory"),
-    "import": ("pod.txt -o pod.yaml",),
+    "import": ("pod.txt -o pod.yaml", "topology.json --virtual", "workload.txt -o traces.et"),
     "pack": ("latest",),
     "tag": ("baseline latest",),
     "rm": ("results/RUN",),
@@ -236,7 +236,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     if hasattr(options, "of_results"):
         find_latest(options)
-    with logged(options.verbose, LOGGERS):
+    with logged(options.verbose, LOGGERS, options.quiet):
         return find(options.command)[1](options)
 
 

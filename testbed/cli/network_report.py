@@ -1,4 +1,5 @@
-"""Figures of a run in virtual time, and a page that shows them with the tables."""
+"""Figures of a network file's run in virtual time, and a page that shows them, its network and the
+tables."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from p4fabric.netfile.virtual_network import Row
 from p4fabric.netfile.virtual_results import printed
 from p4fabric.netfile.virtual_run import ties
 
+from testbed.analysis.data.network_picture import of_ports
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html import topology_chart
 from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
@@ -60,6 +63,8 @@ def _page(
     ]
     checks += [page.Paragraph(f"warning: {tied}", "bad") for tied in ties(run)]
     sections = [page.Section("checks", "Checks", checks)] if checks else []
+    if picture := of_ports(tables["ports"]):
+        sections.append(page.Section("network", "Network", [topology_chart.chart(picture)]))
     if drawn:
         charts = [_chart(each) for each in drawn]
         sections.append(page.Section("time", "Over time", charts))

@@ -81,7 +81,7 @@ def results_argument(
         nargs=nargs,
         metavar=metavar,
         default=[newest] if nargs == "*" else newest,
-        help=what if nargs is None else f"{what} (default: {LATEST}, the newest results)",
+        help=f"{what} (default: {LATEST}, the newest results)" if nargs in ("?", "*") else what,
     )
     parser.set_defaults(of_results=(*(parser.get_default("of_results") or ()), name))
 
@@ -95,7 +95,8 @@ def find_latest(options: argparse.Namespace) -> None:
     for name in options.of_results:
         named = getattr(options, name)
         several = named if isinstance(named, list) else [named]
-        found = [latest(each, results) for each in several]
+        networks = getattr(options, "of_networks", False)
+        found = [latest(each, results, networks) for each in several]
         setattr(options, name, found if several is named else found[0])
 
 

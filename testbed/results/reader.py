@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+NETWORK_RESULTS = "results.json"  # of a network file's run in virtual time
 THREADED_ROWS = 100_000  # from which reading a table takes threads
 MAX_TABLE_BYTES = 2 << 30  # of memory, of one table
 _Derived = TypeVar("_Derived")
@@ -175,7 +176,12 @@ def find(parent: str | Path) -> list[Path]:
     return sorted(found, key=lambda path: ((path / "status.json").stat().st_mtime, path.name))
 
 
-def by_age(folder: Path) -> list[Path]:
+def is_network_run(folder: Path) -> bool:
+    """True for the folder of a network file's run in virtual time, which has tables of its own."""
+    return all((folder / name).is_file() for name in ("network.yaml", NETWORK_RESULTS))
+
+
+def by_age(folder: Path, networks: bool = False) -> list[Path]:
     """The folders of runs and of sweeps that lie in a folder, in that of a sweep the runs of all
     its points; the one that changed last is the last."""
     inside = sorted(each for each in folder.iterdir() if each.is_dir())
@@ -187,15 +193,18 @@ def by_age(folder: Path) -> list[Path]:
         if (each / SWEEP_FILE).is_file():
             times = [path.stat().st_mtime for path in each.glob("*/*/status.json")]
             found.append((max(times, default=(each / SWEEP_FILE).stat().st_mtime), each))
+        elif networks and is_network_run(each):
+            found.append(((each / NETWORK_RESULTS).stat().st_mtime, each))
     return [path for _, path in sorted(found)]
 
 
-def latest(path: Path, results: Path) -> Path:
+def latest(path: Path, results: Path, networks: bool = False) -> Path:
     """The path, or, if it is or begins with LATEST, the run or sweep below `results` that changed
-    last, with the rest of the path. Raises ResultsError if there is none."""
+    last, with the rest of the path. networks: runs of network files count, too. Raises ResultsError
+    if there is none."""
     if path.parts[:1] != (LATEST,) or path.exists():
         return path
-    known = by_age(results) if results.is_dir() else []
+    known = by_age(results, networks) if results.is_dir() else []
     if not known:
         raise ResultsError(f"{path}: {results} has no results; name a folder of results")
     return known[-1].joinpath(*path.parts[1:])
@@ -206,6 +215,9 @@ def _not_results(folder: Path) -> str:
         near = find(folder.parent)
         hint = f"; the newest one there is {near[-1]}" if near else ""
         return f"{folder}: no such results folder{hint}"
+    if is_network_run(folder):
+        remedy = "`open` shows its page, `show --figure` draws it"
+        return f"{folder} is the run of a network file: {remedy}"
     inside = find(folder)
     if inside:
         names = "\n".join(f"  {path}" for path in inside[-5:])

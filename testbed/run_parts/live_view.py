@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from p4engine.frontend.diagnostics import P4Error
 from p4fabric.base import units
-from p4fabric.base.steps import live_area
+from p4fabric.base.steps import live_area, shows_progress
 from rich.console import Console, Group
 from rich.measure import Measurement
 from rich.table import Table
@@ -259,7 +259,7 @@ class Progress:
     def due(self, clock_ns: int) -> bool:
         """True if it is time to update the view. clock_ns: since the start, of a real clock."""
         step = LIVE_STEP_NS if self._live or self._page else PLAIN_STEP_NS
-        watched = self._page is not None or not self._console.quiet
+        watched = self._page is not None or shows_progress(self._console)
         return watched and clock_ns - self._shown_ns >= step
 
     def tick(
@@ -278,7 +278,7 @@ class Progress:
         self._last_ns = elapsed_ns
         if self._live:
             self._live.update(self.picture(elapsed_ns), refresh=True)
-        elif clock_ns - self._printed_ns >= PLAIN_STEP_NS:
+        elif shows_progress(self._console) and clock_ns - self._printed_ns >= PLAIN_STEP_NS:
             self._printed_ns = clock_ns
             self._console.print(self._line(elapsed_ns), highlight=False, soft_wrap=True)
         if self._page is not None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.base.linux.whole_files import write_whole
-from p4fabric.base.steps import quiet_console, step
+from p4fabric.base.steps import quiet_console, shows_progress, step
 from rich.console import Console
 
 from testbed.machine import memory_estimate as memory
@@ -401,10 +401,12 @@ class PointReporter(Generic[AnyPoint]):
         if error:
             self.failed.append((point, error))
         how = f"failed: {error}" if error else "done"
-        self._say(f"{self._ended} of {self._count}{self._rest()}: {how}: {point.label}")
+        said = f"{self._ended} of {self._count}{self._rest()}: {how}: {point.label}"
+        self._say(said, needed=bool(error))
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def _say(self, text: str, needed: bool = False) -> None:
+        if needed or shows_progress(self._console):
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _emulated(points: list[Point]) -> list[Point]:

@@ -195,7 +195,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (
-        r"RUN recording (FILE|traffic/\S+\.npz( --draw errors\.pdf)?)",
+        r"RUN recording (FILE|traffic/\S+\.npz( --figure errors\.pdf)?)",
         Run("recording traffic/recordings/train_clicks.npz"),
     ),
     (

@@ -160,7 +160,7 @@ def _run(arguments: list[str]) -> int:
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    with logged(options.verbose, DISTRIBUTIONS):
+    with logged(options.verbose, DISTRIBUTIONS, options.quiet):
         if options.call is not clean:
             # An interrupted import of pydantic panics in Rust.
             with interrupts.postponed(), no_blas_threads():

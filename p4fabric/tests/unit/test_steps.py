@@ -76,6 +76,20 @@ def test_nobody_looks(quiet, monkeypatch):
         pass
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_within_silence_nothing_is_shown(wanted, monkeypatch):
+    monkeypatch.setattr(steps, "FIRST_S", 0)
+    shown = Shown()
+    with steps.silent(), steps.silent(False), steps.step(console(shown), "hidden"):
+        assert steps.live_area(console(shown, force_terminal=True)) is None
+    assert shown.getvalue() == ""
+    with steps.silent(wanted):
+        assert steps.shows_progress(console(shown)) is not wanted
+    with steps.step(console(shown), "seen"):
+        shown.wait_for_lines(1)
+    assert "seen" in shown.getvalue()
+
+
 def test_an_error_ends_the_step():
     before = threading.active_count()
     with pytest.raises(ValueError), steps.step(console(Shown()), "failing"):

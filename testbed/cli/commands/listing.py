@@ -53,7 +53,7 @@ def ls(options: Namespace) -> int:
         raise UserError(f"{folder}: no such folder; results go to where --results says")
     from testbed.results.reader import by_age
 
-    listed = by_age(folder)
+    listed = by_age(folder, networks=True)
     if options.tag is not None:
         from testbed.results.tags import tags_of
 
@@ -93,15 +93,18 @@ def ls(options: Namespace) -> int:
 
 
 def _described(path: Path, folder: Path) -> dict[str, Any]:
-    """name, kind (run or sweep), state, fidelity, system, jct_s (the average over jobs and
+    """name, kind (run, sweep or network), state, fidelity, system, jct_s (the average over jobs and
     repetitions; of a sweep, the shortest and the longest of its points), layers (how many of them
     were simulated), started (local time),
     tags; None where nobody knows."""
     from testbed.results import SWEEP_FILE
+    from testbed.results.reader import is_network_run
     from testbed.results.tags import tags_of
 
     name = str(path.relative_to(folder))
     about = {"name": name, "tags": tags_of(path)}
+    if is_network_run(path):
+        return about | _of_network(path)
     return about | (_of_sweep(path) if (path / SWEEP_FILE).is_file() else _of_run(path))
 
 
@@ -147,6 +150,20 @@ def _of_sweep(path: Path) -> dict[str, Any]:
         [min(known), max(known)] if known else None,
         _layers(runs),
     )
+
+
+def _of_network(path: Path) -> dict[str, Any]:
+    from p4fabric.base.config.data_files import DataError, read_json
+
+    from testbed.results.reader import NETWORK_RESULTS
+
+    try:
+        checks = read_json(path / NETWORK_RESULTS)["checks"]
+        failed = sum(not each["holds"] for each in checks)
+    except (DataError, LookupError, TypeError):
+        return _about("network", "unreadable", (path / NETWORK_RESULTS).stat().st_mtime)
+    state = f"{failed} of {len(checks)} checks failed" if failed else "finished"
+    return _about("network", state, (path / "network.yaml").stat().st_mtime)
 
 
 def _started(run: Results) -> float:
@@ -224,13 +241,16 @@ def rm(options: Namespace) -> int:
 
     from testbed.analysis.data.sweep_data import is_sweep
     from testbed.results import read
-    from testbed.results.reader import by_age
+    from testbed.results.reader import by_age, is_network_run
 
     runs: dict[Path, list[Path]] = {}
     for folder in options.results:
         if folder.is_symlink():
             raise UserError(f"{folder} is a link; name the folder itself")
-        runs[folder] = by_age(folder) if is_sweep(folder) else [read(folder).folder]
+        if is_network_run(folder):
+            runs[folder] = []
+        else:
+            runs[folder] = by_age(folder) if is_sweep(folder) else [read(folder).folder]
     for folder, inside in runs.items():
         if busy := [run for run in inside if read(run).state == "running"]:
             raise UserError(f"{folder}: {busy[0].name} is still running; end it first")
@@ -239,6 +259,6 @@ def rm(options: Namespace) -> int:
             shutil.rmtree(folder)
         except OSError as error:
             raise UserError(f"{folder} cannot be removed: {error.strerror}") from None
-        runs_word = f" with {len(inside)} runs" if inside != [folder] else ""
+        runs_word = f" with {len(inside)} runs" if inside not in ([], [folder]) else ""
         print(f"removed: {folder}{runs_word}")
     return 0

@@ -139,7 +139,7 @@ def recording_arguments(parser: Parser) -> None:
         "--values", type=positive, default=64, metavar="N", help="per packet (default: 64)"
     )
     parser.add_argument(
-        "--draw",
+        "--figure",
         type=picture_files,
         metavar="FIGURE",
         help="draw the errors of the number formats, as .pdf and .png",
@@ -148,7 +148,7 @@ def recording_arguments(parser: Parser) -> None:
 
 
 def recording(options: Namespace) -> int:
-    """Print the contents of a recording, and draw its numbers with `--draw`. Raises UserError."""
+    """Print the contents of a recording, and draw its numbers with `--figure`. Raises UserError."""
     import_schemas()
     from testbed.cli import program_tables
     from testbed.cli.program_output import show_tables
@@ -157,7 +157,7 @@ def recording(options: Namespace) -> int:
     from testbed.traffic.recording import load_recording
 
     if chakra.is_trace(options.recording):
-        if options.draw is not None:
+        if options.figure is not None:
             raise UserError(f"{options.recording}: it has no values, so there is nothing to draw")
         with working(f"reading {options.recording}"):
             program = chakra.load(options.recording)
@@ -166,7 +166,7 @@ def recording(options: Namespace) -> int:
         return 0
     with working(f"reading {options.recording}"):
         recording = load_recording(options.recording)
-    if options.draw is not None and not recording.has_values:
+    if options.figure is not None and not recording.has_values:
         raise UserError(
             f"{options.recording}: this recording has no values, so there is nothing to draw"
         )
@@ -175,9 +175,9 @@ def recording(options: Namespace) -> int:
     with working("looking at its numbers"):
         found = [*tables(recording, trace, options.fixed_scale, options.values)]
     show_tables("recording", title, found, options.json)
-    if options.draw is not None:
-        with working(f"drawing {options.draw}"):
-            drawn = draw_numbers(recording, title, options.values, options.draw)
+    if options.figure is not None:
+        with working(f"drawing {options.figure}"):
+            drawn = draw_numbers(recording, title, options.values, options.figure)
         for written in drawn:
             if not options.json:
                 print(written)

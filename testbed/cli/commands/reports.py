@@ -58,6 +58,7 @@ def report(options: Namespace) -> int:
 
 def open_arguments(parser: Parser) -> None:
     results_argument(parser, "results", "RESULTS", "a folder below results/, or SWEEP/HASH")
+    parser.set_defaults(of_networks=True)
 
 
 def open(options: Namespace) -> int:
@@ -66,9 +67,10 @@ def open(options: Namespace) -> int:
 
     from testbed.analysis.data.sweep_data import is_sweep, run_at
     from testbed.analysis.html.run_page import FILE
+    from testbed.results.reader import is_network_run
 
-    of_sweep = is_sweep(options.results)
-    page = (options.results if of_sweep else run_at(options.results).folder) / FILE
+    whole = is_sweep(options.results) or is_network_run(options.results)
+    page = (options.results if whole else run_at(options.results).folder) / FILE
     if not page.is_file():
         remedy = command_line(f"report {options.results}")
         raise UserError(f"{page.parent} has no page {FILE}; `{remedy}` makes it")

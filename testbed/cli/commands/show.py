@@ -13,12 +13,15 @@ from testbed.cli.shared import (
     Parser,
     changes_argument,
     import_schemas,
+    is_network,
     is_results,
     json_option,
+    picture_file,
     print_json,
     refuse_changes,
     refuse_network,
     results_argument,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -26,8 +29,12 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: Parser) -> None:
-    what = "an experiment file, a results folder, or SWEEP/HASH for a point of a sweep"
+    what = (
+        "an experiment file, a results folder, or SWEEP/HASH for a point of a sweep; with --figure"
+    )
+    what += " a network file, or the folder of its run in virtual time, too"
     results_argument(parser, "file", "FILE.yaml", what)
+    parser.set_defaults(of_networks=True)
     changes_argument(parser)
     parser.add_argument(
         "--hash",
@@ -40,10 +47,18 @@ def arguments(parser: Parser) -> None:
         metavar="OUT.txt",
         help="write the network as a topology of SimAI, which ASTRA-sim's ns-3 backend reads, too",
     )
+    parser.add_argument(
+        "--figure",
+        type=picture_file,
+        metavar="OUT.pdf",
+        help="draw the network as .pdf, .png or .svg; of a run, with the loads of its links",
+    )
     json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:
+    if options.figure:
+        return _draw_network(options)
     if options.network:
         return _write_network(options)
     if options.hash:
@@ -71,6 +86,20 @@ def _write_network(options: Namespace) -> int:
     import_schemas(options.file, numpy=False)
     refuse_network(options.file)
     return export_network(options.file, options.network, options.changes)
+
+
+def _draw_network(options: Namespace) -> int:
+    """Draw the network of a file or of results. Raises UserError."""
+    if options.hash or options.json or options.network:
+        raise UserError("--figure takes neither --hash nor --json nor --network")
+    import_schemas(options.file)
+    if options.file.is_dir() or is_results(options.file) or is_network(options.file):
+        refuse_changes(options, "results or a network")
+    from testbed.cli.network_figure import draw
+
+    with working(f"drawing {options.figure}"):
+        draw(options.file, options.figure, options.changes)
+    return 0
 
 
 def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str] = ()) -> int:
@@ -125,7 +154,16 @@ def _described(path: str | Path, changes: Sequence[str]) -> dict[str, object]:
 
 def show_results(path: Path, as_json: bool = False) -> int:
     """The same of the results of a run, or of SWEEP/HASH; of a sweep, its points and how they
-    are."""
+    are; of a network file's run, the file."""
+    from testbed.results.reader import is_network_run
+
+    if is_network_run(path):
+        from p4fabric.base.config.data_files import read_text
+        from p4fabric.base.config.yaml_document import read_yaml
+
+        text = read_text(path / "network.yaml")
+        print_json(read_yaml(text, str(path)).data) if as_json else print(text, end="")
+        return 0
     if (path / "status.json").is_file():  # a run: nothing here waits for pandas
         from testbed.results import read
 

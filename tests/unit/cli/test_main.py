@@ -178,6 +178,8 @@ def test_the_examples_of_a_command_are_in_its_help_and_are_understood(word, caps
     [
         (["show", "x.yaml", "--hsah"], "did you mean --hash?"),
         (["run", "x.yaml", "--reuslts=here"], "did you mean --results?"),
+        (["run", "--reuslts", "here", "x.yaml"], "did you mean --results?"),
+        (["run", "x.yaml", "-q", "-v"], "not allowed with argument"),
         (["run", "x.yaml", "--cli", "befor"], "found 'befor'; did you mean before?"),
         (["completion", "bsh"], "found 'bsh'; did you mean bash?"),
         (["completion", "tcl"], "allowed: bash, zsh, fish"),

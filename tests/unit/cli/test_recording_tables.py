@@ -149,9 +149,9 @@ def test_an_experiment_without_programs_has_nothing_to_record(tmp_path, capsys):
 def test_the_errors_of_the_formats_are_drawn(tmp_path, capsys):
     path = write_recording(tmp_path / "run.npz")
     pdf, png = tmp_path / "errors.pdf", tmp_path / "errors.png"
-    assert main(["recording", str(path), "--draw", str(pdf)]) == 0
+    assert main(["recording", str(path), "--figure", str(pdf)]) == 0
     assert capsys.readouterr().out.endswith(f"{png}\n{pdf}\n")
     assert pdf.stat().st_size > 5000 and png.stat().st_size > 5000
     for name in ("errors.svg", "nowhere/errors.pdf"):
-        assert main(["recording", str(path), "--draw", str(tmp_path / name)]) == 2
+        assert main(["recording", str(path), "--figure", str(tmp_path / name)]) == 2
         assert "name a file that ends in .pdf or .png" in capsys.readouterr().err

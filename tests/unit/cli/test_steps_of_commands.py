@@ -39,7 +39,7 @@ def here(tmp_path, monkeypatch):
             [f"reading {GRAPH}", "planner nearest, 1 jobs", "planning by nearest", "drawing plan"],
         ),
         (
-            "recording run.npz --draw numbers.png",
+            "recording run.npz --figure numbers.png",
             ["reading run.npz", "looking at its numbers", "drawing numbers.png"],
         ),
         ("ls", ["reading results: 2 of 2"]),

@@ -45,8 +45,10 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Raises UserError for arguments that the command does not take."""
         options = [word for action in self._actions for word in action.option_strings]
-        hint = did_you_mean(unknown[0].partition("=")[0], options) if unknown[0][:1] == "-" else ""
-        self.error(sentence(f"unrecognized arguments: {' '.join(unknown)}", hint))
+        given = [word for word in unknown if word[:1] == "-"]
+        hints = [did_you_mean(word.partition("=")[0], options) for word in given]
+        hint = next(filter(None, hints), "")
+        self.error(sentence(f"unrecognized arguments: {' '.join(given or unknown)}", hint))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -61,12 +63,20 @@ def width() -> int:
 
 
 def verbose_option(parser: Parser) -> None:
-    parser.add_argument(
+    """Add -v and -q, of which only one can be given."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
         "-v",
         "--verbose",
         action="count",
         default=0,
         help="log on standard error what is done, and how long it took; -vv: in detail",
+    )
+    chosen.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="show no progress; results, warnings and errors remain",
     )
 
 
@@ -90,9 +100,15 @@ def run_options(parser: Parser, prompt: str, pcap: str) -> None:
 
 
 @contextlib.contextmanager
-def logged(verbose: int, names: Sequence[str]) -> Iterator[None]:
+def logged(verbose: int, names: Sequence[str], quiet: bool = False) -> Iterator[None]:
     """A block whose log is on standard error: 0: no log; 1: steps; 2: all that is logged. names: of
-    the loggers."""
+    the loggers. quiet: it shows no progress."""
+    if quiet:
+        from p4fabric.base.steps import silent  # what it imports takes long
+
+        with silent():
+            yield
+        return
     if not verbose:
         yield
         return

@@ -5,6 +5,8 @@
 
 A log has every step, with the time that it took.
 
+Within `silent()` nothing is shown, whatever the console.
+
 A step that is done at once says nothing. On a terminal and in a notebook, a longer one shows a line
 that is taken away at its end, and so does a short one that follows on others that were not shown;
 elsewhere a long one prints a line from time to time. Steps do not nest, and no live view is shown
@@ -31,11 +33,28 @@ REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
 
 _seen_s = time.monotonic()  # when a step was last shown; at first, when the process began
+_silent = False
 
 
 def quiet_console() -> Console:
     """A console that shows nothing, in a notebook neither."""
     return Console(quiet=True, force_jupyter=False)
+
+
+@contextlib.contextmanager
+def silent(wanted: bool = True) -> Iterator[None]:
+    """Within, no progress is shown: no steps, no live areas. wanted: False: as without it."""
+    global _silent
+    before, _silent = _silent, _silent or wanted
+    try:
+        yield
+    finally:
+        _silent = before
+
+
+def shows_progress(console: Console | None) -> bool:
+    """True if a console is to show how far something is."""
+    return console is not None and not console.quiet and not _silent
 
 
 class Area(Protocol):
@@ -54,7 +73,7 @@ class Area(Protocol):
 def live_area(console: Console) -> Area | None:
     """Area for live text in a terminal or below a notebook's cell; None: there is none, or nothing
     is to be shown."""
-    if console.quiet:
+    if not shows_progress(console):
         return None
     if console.is_jupyter:
         return NotebookArea()
@@ -109,7 +128,7 @@ def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[Non
 
 @contextlib.contextmanager
 def _shown(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
-    if console is None or console.quiet:
+    if console is None or not shows_progress(console):
         yield
         return
     ended = threading.Event()
