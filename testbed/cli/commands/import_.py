@@ -41,9 +41,14 @@ def call(options: Namespace) -> int:
     """Write the network file; or check the program, print its counts, and write its traces if `-o`
     names them. Raises UserError."""
     import_schemas()
-    from p4fabric.netfile.fabrics import fabric_in
+    from p4fabric.netfile.fabrics import YAML, fabric_in
 
     found = fabric_in(options.file) if options.file.suffix != ".et" else None
+    if not found and options.file.suffix in YAML:
+        raise UserError(
+            f"{options.file}: neither an infrastructure of InfraGraph (keys devices, instances, edges)"
+            " nor a network of ASTRA-sim's analytical backend (keys topology, npus_count)"
+        )
     if found or options.file.suffix not in PROGRAMS:
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:
@@ -69,10 +74,16 @@ def call(options: Namespace) -> int:
         raise UserError("--virtual is for topologies; take it out")
     scale = 1.0 if options.scale is None else options.scale
     source = FileSource(str(options.file), scale, options.replicas, options.stage)
-    with working(f"reading {options.file}"):
-        program = stretched(source.load(), scale)
+    kind = "Chakra traces" if source.is_trace else "a SimAI workload"
+    with working(f"reading {options.file}, {kind}"):
+        try:
+            program = stretched(source.load(), scale)
+        except UserError as error:
+            raise UserError(f"{error} (it was taken for {kind})") from None
         if not source.is_trace:
             check(smaller(program))
+    if not options.json:
+        print(f"{options.file} is {kind}: {len(program.ranks)} ranks")
     show(program, options.json)
     if options.output is not None:
         with working(f"writing {options.output}"):

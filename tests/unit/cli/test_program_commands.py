@@ -74,6 +74,7 @@ def test_a_workload_is_imported_as_traces(tmp_path, capsys):
     words = ["import", str(path), "--replicas", "2", "--scale", "0.5", "-o", str(out)]
     assert main(words) == 0
     printed = capsys.readouterr().out
+    assert "work.txt is a SimAI workload: 4 ranks" in printed
     assert "work.txt, 4 ranks, a slice of 8 GPUs: 2 of 4 replicas" in printed
     assert f"{tmp_path}/out.0.et to out.3.et" in printed
     program = chakra.load(out)
@@ -112,11 +113,17 @@ def test_a_workload_is_imported_as_traces(tmp_path, capsys):
         (["work.txt", "-o", "no/out.et"], "there is no folder"),
         (["work.txt", "--scale", "0"], "found '0'; allowed: a number above 0"),
         (["other.et"], "there is no such trace"),
+        (["odd.txt"], "found the policy 'odd'"),
+        (["odd.txt"], "(it was taken for a SimAI workload)"),
+        (["odd.yaml"], "neither an infrastructure of InfraGraph"),
+        (["missing.yaml"], "missing.yaml can't be read"),
     ],
 )
 def test_what_cannot_be_imported_is_said(words, message, tmp_path, capsys, monkeypatch):
     made(tmp_path)
     monkeypatch.chdir(tmp_path)
+    Path("odd.txt").write_text("odd\n")
+    Path("odd.yaml").write_text("topology: {kind: star, hosts: 2}\n")
     assert main(["import", *words]) == 2
     assert message in capsys.readouterr().err
 

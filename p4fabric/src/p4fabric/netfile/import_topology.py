@@ -63,7 +63,8 @@ def import_topology(
         )
     output = _output(output, program, source)
     made: dict[str, Any] = {"name": program.stem, "network": app.network()}
-    notes = list(app.notes)
+    kind = "p4app.json of p4-utils" if "topology" in data else "topology.json of the P4 tutorials"
+    notes = [f"{source} is a {kind}", *app.notes]
     if virtual:
         notes += _without_shells(made["network"])
     else:
@@ -83,7 +84,7 @@ def _import_fabric(
     folder = output.absolute().parent
     network = {"program": relpath(program.absolute(), folder), **network_of(topology)}
     made = {"name": program.stem, "network": network}
-    return _write(output, made, source, [*fabric.notes, *notes], *how)
+    return _write(output, made, source, [f"{source} is {kind}", *fabric.notes, *notes], *how)
 
 
 def _write(

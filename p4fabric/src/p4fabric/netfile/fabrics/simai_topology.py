@@ -132,7 +132,8 @@ def text_of(topology: Topology, lines: list[Line]) -> str:
     turns = {switch: itertools.cycle(ranks) for switch, ranks in inner.items()}
     for line in lines:
         if line.rate_bit_s is None:
-            raise UserError(f"link {line.a}-{line.b}: SimAI needs a bandwidth for each link")
+            link = f"link {line.a}-{line.b}"
+            raise UserError(f"{link}: SimAI needs a bandwidth for each link; give it one in the file")
         ends = [line.a, line.b]
         if not any(topology.is_host(end) for end in ends):
             ends = [next(turns[end]) if end in turns else end for end in ends]
