@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 from p4fabric.base import units
@@ -192,7 +192,7 @@ def _work(results: Results) -> dict[str, list[str]]:
 # -- of networks without jobs
 
 
-def of_ports(rows: Iterable[Mapping[str, Any]]) -> NetworkPicture | None:
+def of_ports(rows: Iterable[Mapping[str, str | float]]) -> NetworkPicture | None:
     """The network of a network file's run in virtual time. rows: its table of ports, as values or
     as texts; None where it is empty. Parallel links are one, with the load of the busiest.
 
@@ -201,8 +201,8 @@ def of_ports(rows: Iterable[Mapping[str, Any]]) -> NetworkPicture | None:
     loads: dict[tuple[str, str], list[float]] = defaultdict(list)
     switches: dict[str, None] = {}
     for row in rows:
-        switches[row["switch"]] = None
-        way = row["switch"], row["neighbour"]
+        way = str(row["switch"]), str(row["neighbour"])
+        switches[way[0]] = None
         way = way if row["direction"] == "egress" else (way[1], way[0])
         octets, busy = int(row["bytes"]), float(row["busy"])
         sent[way] += octets

@@ -46,8 +46,8 @@ def call(options: Namespace) -> int:
     found = fabric_in(options.file) if options.file.suffix != ".et" else None
     if not found and options.file.suffix in YAML:
         raise UserError(
-            f"{options.file}: neither an infrastructure of InfraGraph (keys devices, instances, edges)"
-            " nor a network of ASTRA-sim's analytical backend (keys topology, npus_count)"
+            f"{options.file}: neither an infrastructure of InfraGraph (keys devices, instances,"
+            " edges) nor a network of ASTRA-sim's analytical backend (keys topology, npus_count)"
         )
     if found or options.file.suffix not in PROGRAMS:
         for name in OF_PROGRAMS:

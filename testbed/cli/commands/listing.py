@@ -104,7 +104,7 @@ def _described(path: Path, folder: Path) -> dict[str, Any]:
     name = str(path.relative_to(folder))
     about = {"name": name, "tags": tags_of(path)}
     if is_network_run(path):
-        return about | _of_network(path)
+        return about | _about("network", *_of_network(path))
     return about | (_of_sweep(path) if (path / SWEEP_FILE).is_file() else _of_run(path))
 
 
@@ -152,7 +152,8 @@ def _of_sweep(path: Path) -> dict[str, Any]:
     )
 
 
-def _of_network(path: Path) -> dict[str, Any]:
+def _of_network(path: Path) -> tuple[str, float]:
+    """The state of a network file's run, and when it began."""
     from p4fabric.base.config.data_files import DataError, read_json
 
     from testbed.results.reader import NETWORK_RESULTS
@@ -161,9 +162,9 @@ def _of_network(path: Path) -> dict[str, Any]:
         checks = read_json(path / NETWORK_RESULTS)["checks"]
         failed = sum(not each["holds"] for each in checks)
     except (DataError, LookupError, TypeError):
-        return _about("network", "unreadable", (path / NETWORK_RESULTS).stat().st_mtime)
+        return "unreadable", (path / NETWORK_RESULTS).stat().st_mtime
     state = f"{failed} of {len(checks)} checks failed" if failed else "finished"
-    return _about("network", state, (path / "network.yaml").stat().st_mtime)
+    return state, (path / "network.yaml").stat().st_mtime
 
 
 def _started(run: Results) -> float:

@@ -133,7 +133,7 @@ def text_of(topology: Topology, lines: list[Line]) -> str:
     for line in lines:
         if line.rate_bit_s is None:
             link = f"link {line.a}-{line.b}"
-            raise UserError(f"{link}: SimAI needs a bandwidth for each link; give it one in the file")
+            raise UserError(f"{link}: SimAI needs a bandwidth for each link; give it one")
         ends = [line.a, line.b]
         if not any(topology.is_host(end) for end in ends):
             ends = [next(turns[end]) if end in turns else end for end in ends]
