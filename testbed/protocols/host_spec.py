@@ -451,7 +451,7 @@ class HostSpec(Part):
 # -- types and JSON
 
 
-Check = Callable[[Any], bool]
+Check = Callable[[object], bool]
 
 
 @cache

@@ -12,7 +12,8 @@ large pages would take memory for all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from p4fabric.simulate.placed_machine import Placed, address_of
 
 if TYPE_CHECKING:
     from p4fabric.simulate.machine import Machine
+
+Leaf: TypeAlias = np.ndarray | np.record
+T = TypeVar("T", bound=tuple)
 
 LINE_BYTES = 64  # of the cache
 SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
@@ -37,7 +41,7 @@ def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
 
     Arrays that several machines share are shared as before. An array that views another one's
     memory stays where it is, as does the other one."""
-    parts: list[list[Any]] = []
+    parts: list[list[Leaf]] = []
     for machine in machines:
         parts.append([])
         _flatten(machine, parts[-1])
@@ -66,14 +70,14 @@ def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
 
 
 def _plan(
-    parts: list[list[Any]],
-) -> tuple[dict[int, tuple[int, Any]], list[int], list[int], int]:
+    parts: list[list[Leaf]],
+) -> tuple[dict[int, tuple[int, Leaf]], list[int], list[int], int]:
     """From the arrays and records of each machine: what moves, by its id, with its place; where
     each machine begins, the bytes up to the end of its short arrays; and the end of all."""
     kept = {
         id(each.base if type(each) is np.ndarray else _base(each)) for own in parts for each in own
     }
-    moving: dict[int, tuple[int, Any]] = {}
+    moving: dict[int, tuple[int, Leaf]] = {}
     starts, hot, end = [], [], 0
     for own in parts:
         starts.append(end)
@@ -101,7 +105,7 @@ def _after(start: int, count: int) -> int:
     return start + -(-count // LINE_BYTES) * LINE_BYTES
 
 
-def _flatten(part: tuple, into: list[Any]) -> None:
+def _flatten(part: tuple, into: list[Leaf]) -> None:
     for each in part:
         if isinstance(each, tuple):
             _flatten(each, into)
@@ -109,7 +113,7 @@ def _flatten(part: tuple, into: list[Any]) -> None:
             into.append(each)
 
 
-def _move(part: Any, memory: np.ndarray, start: int) -> Any:
+def _move(part: Leaf, memory: np.ndarray, start: int) -> Leaf:
     """An array or a record that has moved to this place in memory."""
     if type(part) is not np.ndarray:
         table = np.ndarray(1, part.dtype, memory, start)
@@ -121,7 +125,7 @@ def _move(part: Any, memory: np.ndarray, start: int) -> Any:
     return there
 
 
-def _with(part: Any, leaves: Any) -> Any:
+def _with(part: T, leaves: Iterator[Leaf]) -> T:
     """The same tuple with these arrays and records, in their order."""
     return type(part)(
         *[_with(each, leaves) if isinstance(each, tuple) else next(leaves) for each in part]

@@ -248,8 +248,8 @@ at: Callable = intrinsic(_at)
 
 
 def address_of(part: np.ndarray | np.record) -> int:
-    """Where an array or a record lies. (`__array_interface__` lists all fields of a record, too,
-    and takes ten times as long.)"""
+    """Address of an array's or a record's memory. (`__array_interface__` lists all fields of a
+    record, too, and takes ten times as long.)"""
     return int(np.asarray(part).ctypes.data)
 
 

@@ -132,8 +132,8 @@ def text_of(topology: Topology, lines: list[Line]) -> str:
     turns = {switch: itertools.cycle(ranks) for switch, ranks in inner.items()}
     for line in lines:
         if line.rate_bit_s is None:
-            link = f"link {line.a}-{line.b}"
-            raise UserError(f"{link}: SimAI needs a bandwidth for each link; give it one")
+            found = f"link {line.a}-{line.b}"
+            raise UserError(f"{found}: SimAI needs a bandwidth for each link; give it one")
         ends = [line.a, line.b]
         if not any(topology.is_host(end) for end in ends):
             ends = [next(turns[end]) if end in turns else end for end in ends]
