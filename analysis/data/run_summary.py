@@ -367,12 +367,14 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
     are those of jobs that replay, values_summed those that were handed back to programs, which
     alone know them; flows_bps is the mean goodput of the flows of background traffic, flows_jain
-    Jain's index of them (see `_of_flows`); samples_per_s is the sum over jobs that were not killed,
-    scaling_efficiency their mean; what requests to served models measured is of all such jobs
-    together (serving_data.py); shares of memory weigh every aggregator alike.
+    Jain's index of them (see `_of_flows`); sum_error is the mean error of sums that were kept;
+    samples_per_s is the sum over jobs that were not killed, scaling_efficiency their mean; what
+    requests to served models measured is of all such jobs together (serving_data.py); shares of
+    memory weigh every aggregator alike.
     """
     rows = []
     own, lost = programs(results), loss_data.lost_packets(results)
+    errors = results.sums.groupby("repetition")["mean_error"].mean()
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
@@ -396,6 +398,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "retransmissions": _total(group["retransmissions"]),
             "lost_packets": float(lost.get(repetition, np.nan)),
             **_of_flows(results.flows[results.flows["repetition"] == repetition]),
+            "sum_error": float(errors.get(repetition, np.nan)),
             "values_checked": group["values_checked"][~summed].sum(),
             "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),

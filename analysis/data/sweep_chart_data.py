@@ -76,6 +76,7 @@ MEASURES = {
     "retransmissions": Measure("retransmissions", "sent again", "count"),
     "flows_bps": Measure("flows_bps", "goodput of a flow", "rate", lacks="flows"),
     "flows_jain": Measure("flows_jain", "Jain's index of flows", lacks="flows"),
+    "sum_error": Measure("sum_error", "mean error of a sum", lacks="sums"),
 }
 USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 

@@ -51,6 +51,7 @@ FIGURE_MEASURES = (
     "retransmissions",
     "flows_bps",
     "flows_jain",
+    "sum_error",
 )
 
 
