@@ -54,7 +54,7 @@ class OneByOne(client.Link):
     waits, its oldest call is done."""
 
     def __init__(self, words: int = 1 << 16) -> None:
-        facts = dict(rank=2, ranks=4, block_values=1024, fixed=False)
+        facts = dict(rank=2, ranks=4, block_values=1024, floats=memory_map.FLOATS)
         super().__init__(memory_map.new_memory(words), facts)
         self.done = 0
         self.most = 0  # calls under way
@@ -227,7 +227,7 @@ def host_process(monkeypatch):
         each.close()
 
 
-FACTS = dict(rank=1, ranks=3, block_values=1024, fixed=True, members=[4, 7, 9])
+FACTS = dict(rank=1, ranks=3, block_values=1024, floats=memory_map.FIXED_SCALE, members=[4, 7, 9])
 
 
 def test_a_rank_and_its_host_process_wake_each_other(host_process):
