@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from p4fabric.simulate import event_queue, loop
+from p4fabric.simulate.placed_machine import Placed
 
 from testbed.collective import client, memory_map
 from testbed.experiment.schema import VirtualTime
@@ -176,7 +177,8 @@ class VirtualLink(client.Link):
         own = {name: getattr(scoreboard, name).copy() for name in ("first", "size", "tensor")}
         machine = node.machine._replace(scoreboard=scoreboard._replace(**own))
         machine = worker.attach(machine, self.memory)
-        node = world.Node.of(node.spec, machine, node.placed.words, network.nodes.batches)
+        placed = Placed(machine, node.placed.words)
+        node = world.Node.of(node.spec, placed, network.nodes.batches)
         network.nodes.hosts[number] = self.node = node
         row = network.nodes.world.hosts[number]
         row.step, row.machine = node.stepper.address, node.placed.address
