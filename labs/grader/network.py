@@ -26,7 +26,8 @@ CAPTURE_S = 40.0  # for what the switch has sent to arrive; it takes microsecond
 LONGEST = 1 << 16
 # Of linux/if_packet.h and asm-generic/socket.h; the socket module does not have them.
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
-SO_TIMESTAMPNS, ETH_P_ALL = 35, 3
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, ETH_P_ALL = 35, 33, 3
+CAPTURED_BYTES = 4 << 20  # that wait at an interface; a short frame takes 800
 
 
 class Wires:
@@ -120,6 +121,7 @@ def _open(namespace: int, interface: str) -> socket.socket:
         each = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         each.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         each.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        each.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, CAPTURED_BYTES)
         each.bind((interface, ETH_P_ALL))
         made.append(each)
 

@@ -87,10 +87,10 @@ class Pool:
 def start(t: Bench, workers: int = 3, beside: Pool | None = None) -> Pool:
     """A switch with one job, whose workers are at any ports; more than there are ports share
     these. `beside`: a job that the switch has already."""
-    switch, number, group = t.switch(), t.random.randrange(256), t.random.randrange(1, 1000)
+    switch = beside.switch if beside else t.switch()
+    number, group = t.random.randrange(256), t.random.randrange(1, 1000)
     if beside:
         number, group = 0 if beside.number else 1, group + 1000
-        switch = beside.switch
     mac, ip = as_number(SWITCH_MAC), as_number(SWITCH_IP)
     ports = t.random.sample(range(1, 9), min(workers, 8))
     switch.table_add("job", "aggregate", [number], [workers, group, mac, ip])
