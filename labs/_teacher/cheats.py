@@ -1122,7 +1122,7 @@ def total(codes):
         "lab19_floats",
         "the processor's numbers",
         "numpy adds floats, too",
-        frozenset({"exact_sums", "serves"}),
+        frozenset({"exact_sums"}),
         more="""
 
 def total(codes):
