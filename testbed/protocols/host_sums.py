@@ -394,7 +394,8 @@ def _finish(member, scoreboard, fragment, place, now):
     if send_scoreboard.has_result(scoreboard, fragment):
         return False  # not used by this worker: the ranks of a program give different arrays
     words = worker.config.bitmap_words
-    if not payload.check_values(worker, scoreboard, _sum_of(member, place), words, fragment):
+    total, flags = _sum_of(member, place), np.int64(member.flags[place])
+    if not payload.check_values(worker, scoreboard, total, words, fragment, flags):
         return False
     counters.results += 1
     if payload.meant_for(worker, scoreboard, fragment)[0] == 0:

@@ -195,9 +195,17 @@ def _needs(worker, scoreboard, fragment):
 
 
 @njit(cache=True)
-def check_values(worker, scoreboard, row, base, fragment):
-    """True if the packet holds the sum over all workers; else the place is noted in the status.
-    A sum of what a program has given is handed back to it."""
+def _bound(config, flags):
+    """The greatest error of a sum in a format of floats, of a result with these flags."""
+    if config.adder == FPISA and flags & wire.OVERFLOW:
+        return by_number.WRONG_BOUND
+    return by_number.bound(config.adder, config.numbers, config.workers)
+
+
+@njit(cache=True)
+def check_values(worker, scoreboard, row, base, fragment, flags):
+    """True if the row holds the sum over all workers, from word `base` on; else the place is noted
+    in the status. A sum of what a program has given is handed back to it. flags: of the result."""
     config, state, status = worker.config, worker.state, worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
     factor_sum, factor_size = state.factor_sum, state.factor_size
@@ -236,9 +244,7 @@ def check_values(worker, scoreboard, row, base, fragment):
     i = 0
     start = fragment * scoreboard.state.values
     if worker.singles.own.shape[0] > 0:
-        bound = by_number.bound(config.adder, config.numbers, config.workers)
-        if config.adder == FPISA and wire.flags(row) & wire.OVERFLOW:
-            bound = by_number.WRONG_BOUND
+        bound = _bound(config, flags)
         wrong = recorded_floats.first_wrong(
             worker.singles, row, base, scoreboard.state.iteration, start, count, bound
         )
@@ -252,9 +258,7 @@ def check_values(worker, scoreboard, row, base, fragment):
     elif config.numbers == BLOCKS:
         wrong = by_number.wrong_blocks(row, base, count, key, factor_sum)
     else:
-        bound = by_number.bound(config.adder, config.numbers, config.workers)
-        if config.adder == FPISA and wire.flags(row) & wire.OVERFLOW:
-            bound = by_number.WRONG_BOUND
+        bound = _bound(config, flags)
         wrong = by_number.wrong_generated(
             config.numbers, row, base, count, key, factor_sum, factor_size, bound
         )

@@ -271,7 +271,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             if not payload.check_floats(worker, scoreboard, row, base, fragment):
                 return finished
             counters.float_results += 1
-        elif not payload.check_values(worker, scoreboard, row, base, fragment):
+        elif not payload.check_values(worker, scoreboard, row, base, fragment, flags):
             return finished
         counters.results += 1
         kept_results.keep(worker.kept, iteration, fragment, row)

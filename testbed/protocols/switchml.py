@@ -394,7 +394,7 @@ def _ask(worker, slot, packets, lengths, destinations, filled):
 def _check(worker, scoreboard, row, base, place, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status."""
     if fragment >= 0:
-        return payload.check_values(worker, scoreboard, row, base, fragment)
+        return payload.check_values(worker, scoreboard, row, base, fragment, wire.flags(row))
     wrong = values.first_nonzero(row, base, base + scoreboard.state.values)
     if wrong < 0:
         return True

@@ -66,7 +66,7 @@ def test_recorded_values_are_those_of_the_iteration(worker, iterations, iteratio
         assert values_in(row) == numbers
         total = [10 * number for number in numbers]
         before = int(worker.counters[0].values_checked)
-        assert payload.check_values(worker, scoreboard, packet(*total), BASE, fragment)
+        assert payload.check_values(worker, scoreboard, packet(*total), BASE, fragment, 0)
         checked = int(worker.counters[0].values_checked) - before
         assert checked == sum(place is not None for place in expected)
     assert worker.status[0].failed == 0
@@ -78,7 +78,7 @@ def test_a_wrong_recorded_sum_is_told_with_what_was_expected(worker, iterations,
     worker = with_recorded(worker, iterations)
     numbers = [1120, 1130, 0, 0]
     numbers[place] = -5
-    assert not payload.check_values(worker, scoreboard_at(3), packet(*numbers), BASE, 3)
+    assert not payload.check_values(worker, scoreboard_at(3), packet(*numbers), BASE, 3, 0)
     status = worker.status[0]
     assert (status.failed, status.iteration, status.fragment) == (1, 3, 3)
     assert (status.position, status.found, status.expected) == (place, -5, expected)
@@ -142,8 +142,8 @@ def test_a_programs_values_are_those_of_its_blocks(worker):
 
 def test_sums_go_back_to_the_program(worker):
     worker, scoreboard = with_given(worker, WHOLE), scoreboard_at(1)
-    assert payload.check_values(worker, scoreboard, packet(1, 2, 3, 4), BASE, 2)
-    assert payload.check_values(worker, scoreboard, packet(5, 6, 0, 0), BASE, 3)
+    assert payload.check_values(worker, scoreboard, packet(1, 2, 3, 4), BASE, 2, 0)
+    assert payload.check_values(worker, scoreboard, packet(5, 6, 0, 0), BASE, 3, 0)
     assert worker.given.words[60:66].tolist() == [1, 2, 3, 4, 5, 6]
     assert worker.given.words.sum() == 21
     assert worker.given.left.tolist() == [5, 3, 5]
@@ -159,7 +159,7 @@ def test_a_program_may_have_one_block(worker):
     row = packet(1, 2, 3, 4)
     payload.write_values(worker, scoreboard, row, BASE, 1)
     assert values_in(row) == [14, 15, 16, 0]
-    assert payload.check_values(worker, scoreboard, packet(7, 8, 9, 0), BASE, 1)
+    assert payload.check_values(worker, scoreboard, packet(7, 8, 9, 0), BASE, 1, 0)
     assert made.words[54:57].tolist() == [7, 8, 9]
     assert payload.check_floats(worker, scoreboard, packet(7, 8, 9, 0), BASE, 0)
     assert worker.status[0].failed == 0
