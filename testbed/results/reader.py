@@ -8,7 +8,7 @@ for, with the declared dtypes even when they are empty.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +108,7 @@ class Results:
         """A column as Python's values, None where one is missing; for who needs no frame, and does
         not wait for pandas."""
         path = self.folder / "tables" / f"{table}.parquet"
-        rows = _rows(TABLES[table], path) if path.exists() else None
+        rows = _rows(TABLES[table], path, [name]) if path.exists() else None
         if rows is None or name not in rows.column_names:
             return []
         return rows.column(name).to_pylist()
@@ -300,9 +300,9 @@ def _values(column: Column, stored: pa.ChunkedArray) -> Any:
     return pd.Series(values).astype(column.dtype).to_numpy()  # refuses what is no whole number
 
 
-def _rows(table: Table, path: Path) -> pa.Table:
-    """The rows of a file, which may be anybody's: a file of a megabyte can stand for any number of
-    rows, and for the same long text in each of them."""
+def _rows(table: Table, path: Path, only: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a file, or some of their columns. The file may be anybody's: one of a megabyte
+    can stand for any number of rows, and for the same long text in each of them."""
     import pyarrow as pa
     import pyarrow.compute as compute
     import pyarrow.parquet as parquet
@@ -317,7 +317,7 @@ def _rows(table: Table, path: Path) -> pa.Table:
             here = sorted(texts.intersection(metadata.schema.names))
             stored = parquet.ParquetFile(file, metadata=metadata, read_dictionary=here)
             # A process that ends just after Arrow has started threads may be aborted.
-            rows = stored.read(use_threads=metadata.num_rows >= THREADED_ROWS)
+            rows = stored.read(only, use_threads=metadata.num_rows >= THREADED_ROWS)
         for number, column in enumerate(rows.columns):
             if not pa.types.is_dictionary(column.type):
                 continue

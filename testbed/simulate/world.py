@@ -94,11 +94,7 @@ class Node:
 
     @classmethod
     def of(
-        cls,
-        spec: HostSpec,
-        placed: Placed,
-        batches: tuple[Placed, Placed],
-        hot_bytes: int = 0,
+        cls, spec: HostSpec, placed: Placed, batches: tuple[Placed, Placed], hot_bytes: int = 0
     ) -> Node:
         """The machine in its place, to be stepped with these batches."""
         arrived, out = batches

@@ -15,7 +15,7 @@ from p4fabric.simulate.jit import njit
 
 from testbed.number_formats import BLOCK, BLOCKS, FORMATS, HALVES
 from testbed.protocols import wire
-from testbed.protocols.formats import by_number, float32, float32_exact, mx8
+from testbed.protocols.formats import bfloat16, by_number, float32, float32_exact, mx8
 from testbed.protocols.host_spec import JobSpec
 
 SMALLEST = 2.0**-133  # bfloat16 next to 0
@@ -39,15 +39,21 @@ def numbers_sent(job: JobSpec, gradients: np.ndarray) -> np.ndarray:
     words = np.ascontiguousarray(gradients).view(np.uint32)
     numbers = FORMATS[job.sum].numbers
     if numbers == HALVES:
-        rest = words >> np.uint32(16) & np.uint32(1)
-        rounded = (words + np.uint32(0x7FFF) + rest) & np.uint32(0xFFFF0000)
-        return np.where(np.isnan(gradients), float32.NAN, rounded).astype(np.uint32)
+        return _halves(words)
     if numbers == BLOCKS:
         rows = words.reshape(-1, job.values).copy()
         whole = job.values // BLOCK * BLOCK
         rows[:, :whole] = mx8.quantised(rows[:, :whole].reshape(-1)).reshape(-1, whole)
         return rows.reshape(-1)
     return words
+
+
+@njit(cache=True)
+def _halves(words):
+    made = np.empty_like(words)
+    for i in range(words.size):
+        made[i] = bfloat16.nearest(words[i])
+    return made
 
 
 def of_workers(job: JobSpec, number: int, gradients: np.ndarray) -> RecordedFloats:
