@@ -167,7 +167,7 @@ class Case(Driven):
 
     def __init__(self, setup: Setup, folder: Path, drive: Any) -> None:
         super().__init__(drive)
-        platform = setup.platform
+        self.platform = platform = setup.platform
         source, defines, _ = dataplane.program(platform)
         compiled = compile_program(folder / source.name, defines, (folder,))
         self.switch = Switch(compiled, ports=sorted(platform.topology.ports("s1")))
@@ -177,9 +177,9 @@ class Case(Driven):
         self.frames, self.ports = frames_of(platform)
         self.sets = 2 if platform.system.divided else 1
 
-    def sums(self, platform: Platform) -> int:
+    def sums(self) -> int:
         """Complete sums so far; packets that a forwarder sent are PACKETS per round."""
-        counted = dataplane.counters(platform, self.switch)
+        counted = dataplane.counters(self.platform, self.switch)
         if not counted:
             sent = sum(row["packets"] for row in self.switch.port_stats()) // 2
             return sent // WORKERS
@@ -225,7 +225,7 @@ def main() -> int:
         times = by_turns(cases, options.rounds, options.repeats)
         for case in cases:
             expected = (options.rounds + 1) * options.repeats * FRAGMENTS
-            if (sums := case.sums(ours.platform)) != expected:
+            if (sums := case.sums()) != expected:
                 raise SystemExit(f"{system}: {sums} sums instead of {expected}")
             with contextlib.suppress(AttributeError):
                 case.switch.close()

@@ -77,6 +77,16 @@ class NumberFormat:
         return BLOCK if self.numbers == BLOCKS else 32 // self.bits
 
     @property
+    def wider(self) -> NumberFormat | None:
+        """The format that the same switch program adds for values that are not rounded to fewer
+        bits; None if there is none."""
+        if self.bits == 32 or self.adder == BFLOAT16:
+            return None
+        return next(
+            each for each in FORMATS.values() if each.adder == self.adder and each.bits == 32
+        )
+
+    @property
     def numbers(self) -> int:
         """The numbers that workers send."""
         if not self.is_float:

@@ -23,9 +23,9 @@ import pandas as pd
 from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
 from testbed.number_formats import BLOCKS, FORMATS
-from testbed.protocols import values, wire
+from testbed.protocols import wire
 from testbed.protocols.formats import by_number, float32_exact, fpisa, mx8
-from testbed.protocols.formats.sum_errors import ExactSums, exact_sums
+from testbed.protocols.formats.sum_errors import ExactSums, exact_sums, words_sent
 from testbed.results.counters import OVERWRITTEN
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
@@ -103,9 +103,9 @@ def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
 
 def exact(setup: Setup) -> Iterator[ExactSums]:
     """The exact sums of generated values, by iteration."""
-    job = host_specs(setup)[0].job
-    for iteration in range(job.iterations):
-        yield exact_sums(job, iteration)
+    spec = host_specs(setup)[0]
+    for iteration in range(spec.job.iterations):
+        yield exact_sums(spec, iteration)
 
 
 def received(table: pd.DataFrame, iteration: int) -> np.ndarray:
@@ -185,7 +185,7 @@ def fpisa_uncounted() -> float:
         counted = counters_of("fpisa", 2, step)
         for i in range(setup.jobs[0].iterations):
             sums = received(table, i)[0]
-            given = [generated(setup, i, worker) for worker in range(2)]
+            given = [words.view(np.float32) for words in words_sent(host_specs(setup)[0], i)]
             found += int(((sums == given[0]) | (sums == given[1])).sum())
         found -= counted
     return found
@@ -202,22 +202,6 @@ def mx8_bytes() -> float:
         payload = wire.compact(row, base, count, 0, wire.short_of(8, BLOCKS))
         found.add((int(payload) - 4 * base) / blocks)
     return found.pop() if len(found) == 1 else 0
-
-
-def generated(setup: Setup, iteration: int, worker: int) -> np.ndarray:
-    """float32[N], what a worker sends in an iteration, in the order of the model."""
-    job, count = setup.jobs[0], setup.platform.values
-    numbers = FORMATS[setup.platform.sum.name].numbers
-    factor = by_number.factor(numbers, setup.seed, 0, iteration, worker)
-    whole, found = iteration * job.fragments, []
-    for layer in job.job.trace().layers:
-        for start in range(0, layer.values, count):
-            row = np.zeros(min(count, layer.values - start), np.uint32)
-            key = values.fragment_key(setup.seed, 0, whole)
-            by_number.write_generated(numbers, row, 0, row.size, key, factor)
-            found.append(row.byteswap().view(np.float32))
-            whole += 1
-    return np.concatenate(found)
 
 
 def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:

@@ -49,6 +49,7 @@ _CARRIED = [
     "layers_ns",
     "outcome",
     "exact",
+    "saturated",
     "values_checked",
     "gradient_packets",
     "retransmissions",
@@ -367,14 +368,18 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
     are those of jobs that replay, values_summed those that were handed back to programs, which
     alone know them; flows_bps is the mean goodput of the flows of background traffic, flows_jain
-    Jain's index of them (see `_of_flows`); sum_error is the mean error of sums that were kept;
+    Jain's index of them (see `_of_flows`); sum_error is the mean error of sums that were kept,
+    order_bits their bits that the order of additions has changed; server_share is the share of
+    fragments whose sum no switch completed, overflow_share that of fragments with results that
+    overflowed, at the worker with most of them; worker_bytes are those that workers have sent;
     samples_per_s is the sum over jobs that were not killed, scaling_efficiency their mean; what
     requests to served models measured is of all such jobs together (serving_data.py); shares of
     memory weigh every aggregator alike.
     """
     rows = []
     own, lost = programs(results), loss_data.lost_packets(results)
-    errors = _sum_errors(results)
+    kept, hosts = _of_sums(results), results.hosts
+    sent = hosts[hosts["role"] == "worker"].groupby("repetition")["bytes_sent"].sum()
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
@@ -398,7 +403,11 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "retransmissions": _total(group["retransmissions"]),
             "lost_packets": float(lost.get(repetition, np.nan)),
             **_of_flows(results.flows[results.flows["repetition"] == repetition]),
-            "sum_error": float(errors.get(repetition, np.nan)),
+            "sum_error": float(kept["mean_error"].get(repetition, np.nan)),
+            "order_bits": float(kept["order_bits"].get(repetition, np.nan)),
+            "server_share": 1 - _total(completed) / fragments,
+            "worker_bytes": float(sent.get(repetition, np.nan)),
+            "overflow_share": _total(group["saturated"].astype("float64")) / fragments,
             "values_checked": group["values_checked"][~summed].sum(),
             "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),
@@ -425,10 +434,11 @@ def _by_kind(alive: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _sum_errors(results: Results) -> pd.Series:
-    """Mean error of kept sums, by repetition; the sums themselves, up to 1 GiB, are not read."""
-    kept = {name: results.column("sums", name) for name in ("repetition", "mean_error")}
-    return pd.DataFrame(kept, dtype="float64").groupby("repetition")["mean_error"].mean()
+def _of_sums(results: Results) -> pd.DataFrame:
+    """Means of kept sums, by repetition; the sums themselves, up to 1 GiB, are not read."""
+    names = "repetition", "mean_error", "order_bits"
+    kept = {name: pd.Series(results.column("sums", name), dtype="float64") for name in names}
+    return pd.DataFrame(kept).groupby("repetition").mean()
 
 
 def _of_flows(flows: pd.DataFrame) -> dict[str, float]:

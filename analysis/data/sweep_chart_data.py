@@ -76,7 +76,11 @@ MEASURES = {
     "retransmissions": Measure("retransmissions", "sent again", "count"),
     "flows_bps": Measure("flows_bps", "goodput of a flow", "rate", lacks="flows"),
     "flows_jain": Measure("flows_jain", "Jain's index of flows", lacks="flows"),
-    "sum_error": Measure("sum_error", "mean error of a sum", lacks="sums"),
+    "sum_error": Measure("sum_error", "mean error of a sum", "error", lacks="sums"),
+    "order_bits": Measure("order_bits", "bits of a sum changed by order", lacks="sums"),
+    "server_share": Measure("server_share", "left to the server", "%", lacks="server"),
+    "overflow_share": Measure("overflow_share", "results that overflowed", "%", lacks="results"),
+    "worker_bytes": Measure("worker_bytes", "sent by workers", "size"),
 }
 USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 
@@ -237,7 +241,9 @@ def _panel(
         lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
         if axis.named:
             lines = _side_by_side(lines)
-    most = {"time": RANGE, "": RATIO_RANGE if measure.ratio else np.inf}.get(measure.unit, np.inf)
+    most = {"time": RANGE, "error": RANGE, "": RATIO_RANGE if measure.ratio else np.inf}.get(
+        measure.unit, np.inf
+    )
     wide = axis is not None and _range(frame, measure.column) >= most
     missing = {
         styles[name].title: f"no {measure.lacks}"
@@ -340,4 +346,4 @@ def _unit(values: pd.Series, unit: str) -> tuple[float, str]:
         if largest >= 1e6:
             return 1e6, "million"
         return (1e3, "thousand") if largest >= 1e4 else (1.0, "")
-    return (0.01, "%") if unit == "%" else (1.0, unit)
+    return (0.01, "%") if unit == "%" else (1.0, "" if unit == "error" else unit)

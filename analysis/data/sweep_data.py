@@ -29,6 +29,7 @@ from testbed.systems import SYSTEMS
 
 _SHORT = 20
 _KEY = re.compile(r"[0-9A-Za-z_-]{1,64}")  # a point's folder
+_FILE = re.compile(r"\S*/\S*\.\w+")
 _MANY = 64  # jobs
 _OPTION = re.compile(r"(?<=\()\w+(?= )|(?<=, )\w+(?= )")  # in "atp (release on_completion)"
 
@@ -46,7 +47,10 @@ class Value:
 
     @property
     def short(self) -> str:
-        """The text, or of a long one that has a number (a list of jobs) the number."""
+        """The text; of a file its name without the suffix; of a long one that has a number (a list
+        of jobs) the number."""
+        if _FILE.fullmatch(self.text):
+            return Path(self.text).stem
         if len(self.text) > _SHORT and self.number is not None:
             return f"{self.number:g}"
         return self.text

@@ -83,13 +83,14 @@ class Link:
     The runtime makes it: `connect` over the host process's socket, tests without any process."""
 
     def __init__(self, memory: np.ndarray, facts: Mapping[str, Any]) -> None:
-        """memory: the shared file. facts: rank, ranks, block_values, floats."""
+        """memory: the shared file. facts: rank, ranks, block_values, floats, wide."""
         self.memory = memory_map.shared(memory)
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
         self.members: list[int] | None = facts.get("members")  # job's numbers of them; None: all
         self.floats = int(facts["floats"])  # `form` of calls of float32 (memory_map.CALL)
+        self.wide = frozenset(facts["wide"])  # types that are not rounded to fewer bits
         self.seat([*range(self.ranks)])
 
     def seat(self, workers: Sequence[int]) -> None:
@@ -242,6 +243,7 @@ class _Sum:
     from_one: bool = False  # a rank gives its share to the others; False: it alone gets it
     divisor: int = 1
     layer: int = 0
+    wide: bool = False
 
 
 @dataclass
@@ -364,24 +366,28 @@ class Job:
         mean: bool = False,
         layer: int = 0,
         out: np.ndarray | None = None,
+        kind: str = "float32",
     ) -> Handle:
         """Begin to sum an array over all ranks: float32 of any shape, or int32 (modulo 2^32).
 
         mean: divided by the number of ranks (float32 only). layer: how far from the model's front
-        the array belongs; fragments of front layers, 0, are the more urgent ones. out: where the
-        result goes, a contiguous array of the same size and type, `array` itself for instance;
-        None: a new array. `array` must not change before the handle is done."""
+        the array belongs; fragments of front layers, 0, are the more urgent ones. kind: the type
+        that the values of a float32 array have, "bfloat16" for instance, of those that the key
+        `sums` of the experiment names. out: where the result goes, a contiguous array of the same
+        size and type, `array` itself for instance; None: a new array. `array` must not change
+        before the handle is done."""
         array = self._numbers(array, "allreduce", mean)
         is_scaled = array.dtype == np.float32 and self._link.floats != memory_map.UNSCALED
         if is_scaled and self.size * array.size <= FEW_WORDS:
             wanted = _flat_result(out, array.size, array.dtype)
             return self._sum_of_few(array, wanted, mean, layer)
-        return self._sum("all_reduce", array, mean, layer, out)
+        return self._sum("all_reduce", array, mean, layer, out, kind=kind)
 
     def reduce_scatter_async(
         self,
         array: np.ndarray,
         *,
+        kind: str = "float32",
         mean: bool = False,
         layer: int = 0,
         out: np.ndarray | None = None,
@@ -395,7 +401,7 @@ class Job:
                 f"reduce_scatter takes arrays whose first dimension is a multiple of the"
                 f" {self.size} ranks, not of shape {array.shape}"
             )
-        return self._sum("reduce_scatter", array, mean, layer, out)
+        return self._sum("reduce_scatter", array, mean, layer, out, kind=kind)
 
     def reduce_async(
         self,
@@ -405,12 +411,14 @@ class Job:
         mean: bool = False,
         layer: int = 0,
         out: np.ndarray | None = None,
+        kind: str = "float32",
     ) -> Handle:
         """Begin to sum an array over all ranks, as `allreduce_async` does, for rank `root` alone.
         On the others the result is empty, and `out` stays as it is."""
         array = self._numbers(array, "reduce", mean)
         self._check_root(root)
-        return self._sum("reduce", array, mean, layer, out if self.rank == root else None, root)
+        wanted = out if self.rank == root else None
+        return self._sum("reduce", array, mean, layer, wanted, root, kind)
 
     def all_gather_async(
         self, array: np.ndarray, *, layer: int = 0, out: np.ndarray | None = None
@@ -502,14 +510,15 @@ class Job:
         layer: int,
         out: np.ndarray | None,
         root: int = 0,
+        kind: str = "float32",
     ) -> Handle:
         """A collective that sums, of which this rank gets all, its part or nothing."""
-        kind, shape = CARRIED[name], array.shape
+        carried, shape = CARRIED[name], array.shape
         first, count, share, share_at = 0, array.size, 0, 0
-        if kind.gets == OWN:
+        if carried.gets == OWN:
             count = share = array.size // self.size
             first, shape = self.rank * share, (shape[0] // self.size, *shape[1:])
-        elif kind.gets == ROOT:
+        elif carried.gets == ROOT:
             share, share_at = memory_map.WHOLE, root * memory_map.WHOLE
             count, shape = (count, shape) if self.rank == root else (0, (0,))
         wanted = _flat_result(out, count, array.dtype)
@@ -524,6 +533,7 @@ class Job:
                 share_at=share_at,
                 divisor=self.size if mean else 1,
                 layer=layer,
+                wide=kind in self._link.wide,
             ),
             lambda: wanted.reshape(shape),
         )
@@ -602,7 +612,7 @@ class Job:
         if self._closed:
             raise CollectiveError("this rank has left the job")
         whole, collective, dtype, root = given.said
-        said = prelude.given_words(given.size, whole, collective, dtype, root)
+        said = prelude.given_words(given.size, whole, collective, dtype, root, given.wide)
         with self._changed:
             self._begun += 1
             handle = Handle(self, self._begun, said, result)
@@ -661,7 +671,7 @@ class Job:
             memory.words[call.prelude : call.prelude + size],
             self.rank,
             self.size,
-            prelude.given_words(count, whole, collective, dtype, root),
+            prelude.given_words(count, whole, collective, dtype, root, given.wide),
             levels,
             rare,
         )
@@ -679,6 +689,7 @@ class Job:
             share=given.share,
             share_at=given.share_at + start,
             from_one=given.from_one,
+            wide=given.wide,
         )
         self._submitted += 1
         self._open.append(number)

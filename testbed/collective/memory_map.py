@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-VERSION = 2
+VERSION = 3
 CALLS = 256  # under way at a time
 MAX_MESSAGE = 65536  # bytes, with which a program says which communicator it joins
 TEXT_BYTES = 4096
@@ -67,6 +67,7 @@ CALL = _record(
     "share",  # values of the collective that belong to each rank: it gets, or gives them; 0: to all
     "share_at",  # the call's first value among those of all ranks
     "from_one",  # 1: the rank gives its share; 0: it gets it
+    "wide",  # 1: float32 are not rounded to the fewer bits that the option `sum` gives others
     "state",
     "rare_blocks",  # blocks in which a rank had NaN or an infinity
     "submitted_ns",  # since the run's start, -1: not yet
@@ -89,10 +90,11 @@ def submitted_call(
     share: int,
     share_at: int,
     from_one: int,
+    wide: int,
 ) -> tuple[int, ...]:
     """A record CALL for the fields that the program fills in."""
     told = form, values, source, target, divisor, prelude, prelude_words, layer
-    return (*told, share, share_at, from_one, SUBMITTED, 0, -1, -1, 0, 0, 0)
+    return (*told, share, share_at, from_one, wide, SUBMITTED, 0, -1, -1, 0, 0, 0)
 
 
 class Shared(NamedTuple):

@@ -38,7 +38,9 @@ LEVEL_BASE = 149  # level l: abs(x) < 2^(2l - LEVEL_BASE)
 WORDS_PER_RANK = 3
 LARGEST_WORD = 2**31 - 1
 
-# The third word of a rank: the collective's number in 4 bits, the root in 10, the type of numbers.
+# The third word of a rank: the collective's number in 4 bits, the root in 10, the type of numbers
+# in 7, and WIDE for those that are not rounded to fewer bits.
+WIDE = 1 << 21
 NUMBERS = {name: number for number, name in enumerate(CARRIED)}
 
 
@@ -147,11 +149,11 @@ def prelude_words(ranks: int, blocks: int) -> int:
 
 
 def given_words(
-    values: int, whole: int, collective: str, dtype: np.dtype, root: int = 0
+    values: int, whole: int, collective: str, dtype: np.dtype, root: int = 0, wide: bool = False
 ) -> tuple[int, int, int]:
     """Words of a rank about a call: its number of values, that of the whole array (the low bits of
     larger numbers), and the collective, by its name, with its type and root."""
-    detail = NUMBERS[collective] | root << 4 | ord(dtype.char) << 14
+    detail = NUMBERS[collective] | root << 4 | ord(dtype.char) << 14 | (WIDE if wide else 0)
     return values % (LARGEST_WORD - 1) + 1, whole % (LARGEST_WORD - 1) + 1, detail + 1
 
 
@@ -168,7 +170,8 @@ def described(words: tuple[int, int, int]) -> str:
         return name
     if kind.rooted:
         name += f" {'to' if kind.sums else 'from'} rank {detail >> 4 & 1023}"
-    return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 14 & 127)).name} values"
+    bits = " of all bits" if detail & WIDE else ""
+    return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 14 & 127)).name} values{bits}"
 
 
 def steps(ranks: int, exponent: int, rare: bool) -> float:

@@ -251,7 +251,9 @@ class InaGroup(dist.ProcessGroup):
             return self._gloo_in_place("all_reduce", tensors, options, why)
         (tensor,) = tensors
         array, put = _for_sum(tensor, _factor(options))
-        handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
+        handle = self._joined.allreduce_async(
+            array, mean=_is_mean(options), out=array, kind=_name(tensors[0].dtype)
+        )
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def allreduce_coalesced(
@@ -263,7 +265,9 @@ class InaGroup(dist.ProcessGroup):
             return self._over_gloo("all_reduce", tensors, why).allreduce_coalesced(tensors, options)
         whole = torch.cat([each.detach().reshape(-1) for each in tensors])
         array, put_whole = _for_sum(whole, _factor(options))
-        handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
+        handle = self._joined.allreduce_async(
+            array, mean=_is_mean(options), out=array, kind=_name(tensors[0].dtype)
+        )
 
         def put() -> None:
             put_whole()
@@ -384,9 +388,8 @@ class InaGroup(dist.ProcessGroup):
         (tensor,) = tensors
         array, put = _for_sum(tensor, _factor(options))
         root, is_root = options.rootRank, options.rootRank == self.rank()
-        handle = self._joined.reduce_async(
-            array, root, mean=_is_mean(options), out=array if is_root else None
-        )
+        out, kind = array if is_root else None, _name(tensor.dtype)
+        handle = self._joined.reduce_async(array, root, mean=_is_mean(options), out=out, kind=kind)
         put = put if is_root else _nothing
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
@@ -535,8 +538,8 @@ class InaGroup(dist.ProcessGroup):
             if outputs[0] is not part:
                 _hand_out(part, outputs)
 
-        mean = _is_mean(options)
-        handle = self._joined.reduce_scatter_async(given, mean=mean, out=array)
+        mean, kind = _is_mean(options), _name(whole.dtype)
+        handle = self._joined.reduce_scatter_async(given, mean=mean, out=array, kind=kind)
         return self._under_way(_counted(handle, [whole]), outputs, put, options)
 
     def _gathered(

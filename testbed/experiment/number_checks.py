@@ -66,6 +66,15 @@ def _too_many_for_words(
     return next((f"job {job.name} has {job.workers} workers" for job in many), "")
 
 
+def _not_together(job: Job, system: SystemOptions) -> str:
+    """A format of a type that a switch does not add beside the system's."""
+    own = format_of(system)
+    wider = [own.wider.name] if own.wider else []
+    given = job.sums.given.values() if job.sums else ()
+    wrong = next((each for each in given if each not in (own.name, *wider)), "")
+    return wrong and f"{wrong} with sum: {own.name}; allowed: {', '.join([own.name, *wider])}"
+
+
 def _least_values(system: SystemOptions, values_per_packet: int) -> int:
     """Values that a packet must have, if it has fewer."""
     least = format_of(system).least_values
@@ -156,6 +165,11 @@ RULES = (
         ),
         "found {system.sum} with switch bmv2, whose queues take as long for a short packet as for a"
         " full one. Take int32 or float32, or use switch embedded, or bandwidth: unlimited",
+    ),
+    Rule(
+        "jobs[*].sums",
+        lambda each, system: _not_together(each, system),
+        "found {found}: a switch program has one adder, for values of fewer bits and of 32",
     ),
     Rule(
         "value_bits",

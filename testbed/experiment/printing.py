@@ -39,6 +39,7 @@ _OPTIONAL = (
     "fabric",
     "lossless",
     "arrivals",
+    "sums",
     "gpu",
     "backend",
     "parallel",

@@ -31,6 +31,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_serving import Requests, ServingChecks
+from testbed.number_formats import FORMATS
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
 from testbed.traffic.expert_calls import CALLS, SETS
@@ -74,6 +75,20 @@ class Placement(Section):
         """The parameter server of a system that has one per job."""
         (server,) = self.servers
         return server
+
+
+class Sums(Section):
+    """The formats in which a program's values of some types are added, where they are not that of
+    the system's option `sum`: the format of 32 bits that the same switch program adds."""
+
+    float32: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
+    bfloat16: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
+    float16: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The formats, by type."""
+        return self.model_dump(exclude_none=True)
 
 
 class Parallel(Section):
@@ -381,6 +396,7 @@ OF_PROGRAM = (
     "launch",
     "backend",
     "numbers",
+    "sums",
     "groups",
     "collective_timeout_ns",
 )
@@ -448,6 +464,13 @@ class Job(JobShape):
         " exponent of its largest value, agreed on by the ranks in advance; `fixed`: with"
         " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
         " (system `atp`). Only with `command` (docs/training.md).",
+    )
+    sums: Sums | None = Field(
+        default=None,
+        json_schema_extra={"default": "that of the system's `sum` for all"},
+        description="Formats by type of tensor, e.g. `{float32: float32}` with `sum:"
+        " bfloat16_in_float32`: then bfloat16 have 16 bits in packets, and float32 keep all theirs"
+        " ([numbers.md](numbers.md#programs)). Only with `command`.",
     )
     groups: Annotated[int | None, Whole(0, MAX_GROUPS)] = Field(
         default=None,

@@ -56,6 +56,7 @@ class Membership:
             "block_values": job.tensors[0].values,
             "members": ranks,
             "floats": job.form_of_floats,
+            "wide": job.wide,
             "bytes": size,
         }
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -27,7 +27,8 @@ SCALED = 1  # float32 in steps
 RARE = 2  # float32 in coarser steps, with marks of what is not finite
 FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
 ROUNDED = 4  # float32 in steps of 16 or 8 bits; the sum is rounded (block_float.py)
-UNSCALED = 5  # float32 as they are, which are added as such (formats)
+UNSCALED = 5  # float32, rounded to the numbers of a format of floats, and added as such
+WIDE = 6  # the same, not rounded
 
 # In `from_one`: the rank with the share gives values, and all others get them; or it gets the sum
 # of theirs. 0: it gets the sum of all.
@@ -110,7 +111,7 @@ def write(g, row, base, block, offset, count):
     """Write `count` values of a block, from value `offset` on, into a packet from word `base`."""
     start = g.source[block] + offset
     form = g.form[block]
-    if form in (WHOLE, UNSCALED):
+    if form in (WHOLE, UNSCALED, WIDE):
         for i in range(count):
             row[base + i] = wire.swap(np.uint32(g.words[start + i]))
         return
@@ -174,7 +175,7 @@ def take(g, row, base, block, offset, count):
     """Take the sums of `count` values from a result."""
     start = g.target[block] + offset
     form = g.form[block]
-    if form == UNSCALED:
+    if form in (UNSCALED, WIDE):
         take_floats(g, row, base, block, offset, count)
         return
     g.left[g.counter[block]] -= 1

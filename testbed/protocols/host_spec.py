@@ -154,6 +154,7 @@ class JobSpec(Part):
     omit_zeros: bool = False  # packets whose values are all 0 go without them
     sum: str = DEFAULT  # format in which values are added (testbed/number_formats.py)
     keep_sums: bool = False  # each worker keeps the sums that it receives (formats/kept_sums.py)
+    wide: tuple[str, ...] = ()  # types of a program's values that are not rounded to fewer bits
     value_bits: int = 32  # fewer: values that fit have so many in a packet, and sums are rounded
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and who gives values (given.ONE, OTHERS, or 0: all)

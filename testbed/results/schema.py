@@ -52,6 +52,10 @@ FIGURE_MEASURES = (
     "flows_bps",
     "flows_jain",
     "sum_error",
+    "order_bits",
+    "server_share",
+    "overflow_share",
+    "worker_bytes",
 )
 
 
@@ -841,6 +845,13 @@ _DECLARED = (
                     "float64",
                 )
                 for which in ("largest", "mean")
+            ),
+            _number(
+                "order_bits",
+                "bits of a sum, in the mean, in which it is not that of the same values added in"
+                " the order of ranks ([numbers.md](numbers.md#bits-that-differ))",
+                True,
+                "float64",
             ),
         ),
         key=("repetition", "job", "worker", "iteration"),

@@ -118,26 +118,24 @@ def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
     kept = [host for host in hosts if host.sums is not None]
     if not kept:
         return []
-    from testbed.protocols.formats.sum_errors import ExactSums, errors, exact_sums
+    from testbed.protocols.formats import sum_errors
     from testbed.workload import gradients
 
     rows: list[Row] = []
-    known: dict[tuple[int, int], ExactSums | None] = {}
+    known: dict[tuple[int, int], tuple[sum_errors.ExactSums | None, np.ndarray | None]] = {}
     for host in kept:
         job = host.spec.job
         assert host.sums is not None
         for iteration, words in enumerate(host.sums):
-            largest = mean = None
             place = job.number, iteration
             if place not in known:
+                made = sum_errors if job.gradients is None else gradients
                 known[place] = (
-                    exact_sums(job, iteration)
-                    if job.gradients is None
-                    else gradients.exact_sums(host.spec, iteration)
+                    made.exact_sums(host.spec, iteration),
+                    sum_errors.in_rank_order(job, made.words_sent(host.spec, iteration)),
                 )
-            exact = known[place]
-            if exact is not None:
-                largest, mean = errors(job, words, exact)
+            exact, in_order = known[place]
+            largest, mean = (None, None) if exact is None else sum_errors.errors(job, words, exact)
             rows.append(
                 {
                     "job": job.number,
@@ -146,6 +144,7 @@ def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
                     "words": words.astype("<u4").tobytes(),
                     "largest_error": largest,
                     "mean_error": mean,
+                    "order_bits": sum_errors.order_bits(words, in_order),
                 }
             )
     return rows

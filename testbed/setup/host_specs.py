@@ -212,6 +212,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         sum=platform.sum.name,
         keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
         value_bits=platform.value_bits,
+        wide=_wide(job),
         shares=_shares(job),
         transport=_transport(job),
     )
@@ -242,6 +243,12 @@ def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
         calls = reversed(job.ranks.calls.calls)
         return tuple((each.share, each.share_at, each.gives) for each in calls)
     return ((0, 0, 0),) if job.job.has_ranks else ()
+
+
+def _wide(job: JobSetup) -> tuple[str, ...]:
+    """See `JobSpec.wide`."""
+    given = job.job.sums.given if job.job.sums else {}
+    return tuple(kind for kind, name in given.items() if name != job.platform.sum.name)
 
 
 def _fixed_scale(setup: Setup, job: JobSetup) -> int:

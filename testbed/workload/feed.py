@@ -307,7 +307,7 @@ def _describe_block(feed, call, block):
     if call.form == memory_map.INTEGERS:
         g.form[block] = given.WHOLE
     elif call.form == memory_map.UNSCALED:
-        g.form[block] = given.UNSCALED
+        g.form[block] = given.UNSCALED if call.wide == 0 else given.WIDE
     elif call.form == memory_map.FIXED_SCALE:
         g.form[block] = given.FIXED
         g.scale[block] = g.fixed[0]
@@ -316,7 +316,7 @@ def _describe_block(feed, call, block):
         is_rare = feed.rare[state.laid_out] == 1
         g.form[block] = given.RARE if is_rare else given.SCALED
         g.scale[block] = prelude.steps(state.workers, exponent, is_rare)
-        if g.rounded[0] >= 0 and not is_rare:
+        if g.rounded[0] >= 0 and not is_rare and call.wide == 0:
             g.form[block] = given.ROUNDED
             g.scale[block] = block_float.short_scale_of(exponent, g.rounded[1])
 

@@ -12,6 +12,7 @@ ranks of a program agree (testbed.collective.prelude). The preludes themselves a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -20,6 +21,7 @@ from testbed.collective import prelude
 from testbed.number_formats import FORMATS
 from testbed.protocols import block_float
 from testbed.protocols.formats import recorded_floats
+from testbed.protocols.formats.kept_sums import by_position
 from testbed.protocols.formats.sum_errors import ExactSums
 from testbed.protocols.host_spec import HostSpec, RecordedGradients, SwitchmlSpec
 from testbed.protocols.pool_worker import Gradients
@@ -116,6 +118,13 @@ def exact_sums(spec: HostSpec, iteration: int) -> ExactSums | None:
         scale = 1.0 if is_float else _scale_of(spec, given)
         units.append(np.broadcast_to(1 / scale, sums[-1].shape))
     return ExactSums(*map(np.concatenate, (sums, sizes, units)))
+
+
+def words_sent(spec: HostSpec, iteration: int) -> Iterator[np.ndarray]:
+    """The recorded floats as each worker sends them in an iteration, uint32[N] of their bits."""
+    for given in all_gradients(spec):
+        words = recorded_floats.numbers_sent(spec.job, given[iteration % len(given)])
+        yield by_position(spec, words[None])[0]
 
 
 def all_gradients(spec: HostSpec) -> np.ndarray:

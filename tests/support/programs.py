@@ -75,6 +75,7 @@ class FabricLink(client.Link):
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
             "floats": job.form_of_floats,
+            "wide": job.wide,
         }
         super().__init__(memory, facts)
         self.fabric = fabric
@@ -169,6 +170,7 @@ class VirtualLink(client.Link):
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
             "floats": job.form_of_floats,
+            "wide": job.wide,
         }
         super().__init__(memory_map.new_memory(words), facts)
         self.network, self.number = network, number

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.collective import Job
+from testbed.collective import CollectiveError, Job
 from testbed.number_formats import FORMATS
 from testbed.protocols.formats import float32_exact, mx8
 from tests.support.fabric import lossy
@@ -18,9 +18,9 @@ STEPS = 6
 SIZES = (12, 16, 4)  # of the layers of a network
 
 
-def ranks(system: str, name: str, seed: int, seats: tuple[int, ...]) -> list[Job]:
+def ranks(system: str, name: str, seed: int, seats: tuple[int, ...], keys: str = "") -> list[Job]:
     """Four ranks on the hosts that `seats` says, with losses of this seed."""
-    experiment = text(system, options=f", sum: {name}")
+    experiment = text(system, options=f", sum: {name}", keys=keys)
     if name == "mx8":
         experiment = experiment.replace("values_per_packet: 16", "values_per_packet: 32")
     _, workers = programs(experiment, lossy(seed, 0.02, 0.02, 0.1))
@@ -116,3 +116,29 @@ def test_blocks_are_those_of_what_ranks_give_and_of_their_sum(system):
     whole = [array.view(np.int32) for array in draw(7, 100)]
     for found in sums(jobs, whole):
         np.testing.assert_array_equal(found, np.sum(whole, axis=0, dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    "system, name, wide",
+    [
+        ("switchml", "bfloat16_in_float32", "float32"),
+        ("esa", "int16", "int32"),
+        ("switchml", "mx8", "float32_exact"),
+    ],
+)
+def test_types_have_formats_of_their_own(system, name, wide):
+    """A type that the key `sums` names has the sums of the wider format, others those of `sum`."""
+    arrays = draw(8, 320)
+    mixed = ranks(system, name, 5, (1, 2, 3, 0), f", sums: {{float32: {wide}}}")
+    for kind, alone in (("float32", wide), ("bfloat16", name)):
+        (found, *_), (right, *_) = (
+            sums(jobs, arrays, kind=kind) for jobs in (mixed, ranks(system, alone, 6, (1, 2, 3, 0)))
+        )
+        away = 2.0**-22 * np.abs(arrays).sum(axis=0) if alone == "float32" else 0
+        assert (np.abs(found - right) <= away).all()
+    handles = [
+        job.allreduce_async(arrays[0], kind=kind)
+        for job, kind in zip(mixed, ("bfloat16", *["float32"] * 3), strict=True)
+    ]
+    with pytest.raises(CollectiveError, match="of 320 float32 values of all bits"):
+        handles[0].wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,10 +18,13 @@ from testbed.analysis.data.sum_data import (
 from testbed.experiment import load_text
 from testbed.number_formats import FORMATS
 from testbed.protocols import values
-from testbed.protocols.formats import by_number
+from testbed.protocols.formats import bfloat16, by_number, float32, fpisa, sum_errors
 from testbed.results.reader import ResultsError
 from testbed.results.schema import TABLES
 from testbed.results.schema_check import to_arrow
+from testbed.schemes import set_up
+from testbed.setup.host_specs import host_specs
+from testbed.workload import gradients
 from tests.support.experiments import memory_line, message
 from tests.support.virtual import run_virtual
 
@@ -81,6 +86,32 @@ def test_errors_are_those_of_the_format(number_format, least, most):
     assert (table["mean_error"] <= table["largest_error"] * (1 + 1e-9)).all()
     ((largest, mean),) = errors_of(table).values()
     assert least <= largest <= most and (mean > 0) == (most > 0)
+
+
+IN_ORDER = {
+    "float32": lambda rows: reduce(float32.added, rows),
+    "bfloat16": lambda rows: reduce(bfloat16.added, rows),
+    "bfloat16_in_float32": lambda rows: bfloat16.added(
+        reduce(float32.added, rows), np.zeros_like(rows[0])
+    ),
+    "fpisa": lambda rows: fpisa.sums(rows)[0],
+}
+
+
+@pytest.mark.parametrize("number_format", IN_ORDER)
+@pytest.mark.parametrize("model", ["alexnet", "smallcnn"])
+def test_bits_of_order_are_those_that_differ_from_sums_in_the_order_of_ranks(number_format, model):
+    said = text(sum=number_format, jitter="4 us").replace("alexnet", model)
+    spec = host_specs(set_up(load_text(said)))[0]
+    made = gradients if spec.job.gradients else sum_errors
+    found = pd.DataFrame(run_virtual(load_text(said))["sums"])
+    for iteration, rows in found.groupby("iteration"):
+        right = IN_ORDER[number_format]([*made.words_sent(spec, iteration)])
+        for words, bits in zip(rows["words"], rows["order_bits"], strict=True):
+            each = difference(np.frombuffer(words, "<u4"), right)
+            assert bits == each.bits / each.sums
+    assert found["order_bits"].any() == (number_format != "bfloat16_in_float32")
+    assert not kept(sum="int32")["order_bits"].any()
 
 
 def test_words_are_the_sums():

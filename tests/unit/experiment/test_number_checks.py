@@ -51,6 +51,10 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
         ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),
         ({"bits": 16}, "value_bits: found 16 with sum: float32"),
         (
+            {"sum": "int8", "job": "name: x, command: 'true', sums: {bfloat16: int16}"},
+            "jobs[0].sums: found int16 with sum: int8; allowed: int8, int32: a switch program has",
+        ),
+        (
             {"job": "name: x, command: 'true', numbers: fixed", "system": "atp"},
             "found fixed with value_bits 16 or sum: float32; a fixed scale is that of int32",
         ),
