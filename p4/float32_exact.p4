@@ -26,7 +26,7 @@ exact_t exact_of(in bit<32> number) {
     bit<32> exponent = number >> 23 & 0xff;
     bit<32> significand = number & 0x7fffff | (exponent == 0 ? 32w0 : 0x800000);
     bit<32> place = exponent == 0 ? 32w0 : exponent - 1;
-    exact_t size = exponent == 255 ? 288w0 : (exact_t) significand << (bit<16>) place;
+    exact_t size = exponent == 255 ? 288w0 : (exact_t) significand << (bit<8>) place;
     return (number & FLOAT32_SIGN) == 0 ? size : -size;
 }
 
@@ -56,38 +56,38 @@ bit<32> round_exact(in exact_t sum, in bit<32> special) {
     /* Shift the leading bit to the left end. */
     bit<32> zeros = 0;
     exact_t rest = size;
-    bit<32> step = rest >> 32 == 0 ? 32w256 : 0;
+    bit<32> step = rest[287:32] == 0 ? 32w256 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 160 == 0 ? 32w128 : 0;
+    rest = step == 0 ? rest : rest[31:0] ++ 256w0;  // BMv2 shifts by 255 bits at most
+    step = rest[287:160] == 0 ? 32w128 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 224 == 0 ? 32w64 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:224] == 0 ? 32w64 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 256 == 0 ? 32w32 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:256] == 0 ? 32w32 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 272 == 0 ? 32w16 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:272] == 0 ? 32w16 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 280 == 0 ? 32w8 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:280] == 0 ? 32w8 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 284 == 0 ? 32w4 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:284] == 0 ? 32w4 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 286 == 0 ? 32w2 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:286] == 0 ? 32w2 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
-    step = rest >> 287 == 0 ? 32w1 : 0;
+    rest = rest << (bit<8>) step;
+    step = rest[287:287] == 0 ? 32w1 : 0;
     zeros = zeros + step;
-    rest = rest << (bit<16>) step;
+    rest = rest << (bit<8>) step;
 
     /* 24 bits are kept; with fewer, the number of units is the float32. */
-    bit<32> rounded = ((264 - zeros) << 23) + (bit<32>) (rest >> 264);
-    bit<32> behind = (bit<32>) (rest >> 240) & 0xffffff;
-    bool more = rest << 48 != 0;
+    bit<32> rounded = ((264 - zeros) << 23) + (bit<32>) rest[287:264];
+    bit<32> behind = (bit<32>) rest[263:240];
+    bool more = rest[239:0] != 0;
     bool up = behind > 0x800000 || (behind == 0x800000 && (more || (rounded & 1) == 1));
     rounded = rounded + (up ? 32w1 : 0);
     rounded = rounded > FLOAT32_INFINITY ? FLOAT32_INFINITY : rounded;

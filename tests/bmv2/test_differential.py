@@ -14,10 +14,18 @@ from tests.support.bmv2.simple_switch import why_not
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 
-EACH = [case for cases in CASES.values() for case in cases]
+EACH = [
+    pytest.param(
+        case,
+        id=f"{case.system}: {case.title()}",
+        marks=[pytest.mark.slow] if "sum: " in case.options else [],
+    )
+    for cases in CASES.values()
+    for case in cases
+]
 
 
-@pytest.mark.parametrize("case", EACH, ids=[f"{case.system}: {case.title()}" for case in EACH])
+@pytest.mark.parametrize("case", EACH)
 def test_both_switches_agree(case):
     outcome = compare(case, 600, seed=7)
     assert outcome.outputs > (200 if case.admission == "off" else 20)

@@ -15,6 +15,8 @@ from p4fabric.base.topology import host_ip, switch_ip
 
 from testbed import dataplane
 from testbed.experiment import load_text
+from testbed.number_formats import DEFAULT, FORMATS, NumberFormat
+from testbed.protocols import wire
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.setup.plan_entries import next_nodes_by_tag
@@ -70,6 +72,11 @@ class Case:
         """True if the program counts events of packets in a memory."""
         return self.system not in ("ps", "ring")
 
+    @property
+    def number_format(self) -> NumberFormat:
+        """The format of its sums."""
+        return FORMATS[self.options.rpartition("sum: ")[2] if "sum: " in self.options else DEFAULT]
+
     def setup(self, values: int) -> Setup:
         """With two jobs of three workers on racks, else three jobs."""
         servers = self.system not in ("switchml", "tree", "ring")
@@ -94,11 +101,16 @@ class Case:
             "options": f", {self.options}" if self.options else "",
             "admission": self.admission,
             "memory": memory if self.has_events() else "",
-            "values": values,
+            "values": max(values, self.number_format.least_values),
             "jobs": "\n".join(jobs),
         }
         text += self.keys + (f"\npaths: {self.paths}" if self.paths else "")
         return set_up(load_text(text, folder=ROOT / "experiments"))
+
+
+def _sums(system: str, *names: str, more: str = "") -> list[Case]:
+    """One case for each of these formats of sums."""
+    return [Case(system, f"{more}sum: {name}") for name in names]
 
 
 # By P4 program; every packet count is divided among a program's cases.
@@ -117,6 +129,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("esa", "zeros: header_only, results_from: switch", racks=True, switch="s3"),
         Case("esa", paths="{choice: ecmp, sums: per_root}", switch="s1"),
         Case("esa", paths="{choice: spray, sums: unpinned}", switch="s1"),
+        *_sums("esa", "int8", "float32", "bfloat16", "bfloat16_in_float32", "fpisa"),
     ),
     "atp": (
         Case("atp"),
@@ -125,10 +138,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("atp", "zeros: header_only"),
         Case("atp", "zeros: header_only", keys="value_bits: 16"),
         Case("atp", "release: on_completion, results_from: switch", keys="value_bits: 16"),
+        *_sums("atp", "float32", "fpisa"),
     ),
     "a2tp": (
         Case("a2tp"),
         Case("a2tp", racks=True, switch="s2"),
+        *_sums("a2tp", "float32"),
     ),
     "switchml": (
         Case("switchml"),
@@ -139,11 +154,13 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml", "zeros: header_only"),
         Case("switchml", "zeros: header_only", racks=True, switch="s2"),
         Case("switchml", "zeros: header_only", keys="value_bits: 16"),
+        *_sums("switchml", *(each for each in FORMATS if each not in ("int32", "int16"))),
     ),
     "tree": (
         Case("tree", "mode: quotas"),
         Case("tree", "mode: quotas", racks=True, switch="s1"),
         Case("tree", "mode: quotas, zeros: header_only", racks=True, switch="s2"),
+        *_sums("tree", "float32", more="mode: quotas, "),
     ),
     "grid": (
         Case("grid"),
@@ -152,6 +169,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("grid", "planner: nearest, collision: drop, release: on_result", racks=True),
         Case("grid", "planner: none", racks=True),
         Case("grid", "zeros: header_only, memory: plain, collision: drop", racks=True),
+        *_sums("grid", "float32"),
     ),
     "forward": (
         Case("ps"),
@@ -206,6 +224,9 @@ def surroundings(case: Case, setup: Setup) -> Surroundings:
         slots=slots,
         sets=getattr(platform.options, "sets", 0),
         values=platform.values,
+        short_bytes=wire.short_bytes(
+            wire.short_of(min(platform.value_bits, 16), platform.sum.numbers), platform.values
+        ),
         tags=_tags(setup),
     )
 

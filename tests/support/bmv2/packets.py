@@ -54,7 +54,8 @@ class Surroundings:
     `ports`: of the switch. `addresses`: IPv4 destinations that it knows. `node`: its number.
     `jobs`: their number. `slots`: a job's aggregators or slots, 0 if the switch has none. `sets`:
     of each slot (SwitchML), else 0; of two the top bit of an index names one. `values`: in a
-    packet. `tags`: of each job, by which GRID's switches steer; () in other systems."""
+    packet. `short_bytes`: of them in a short packet. `tags`: of each job, by which GRID's switches
+    steer; () in other systems."""
 
     ports: Sequence[int]
     addresses: Sequence[str]
@@ -64,6 +65,7 @@ class Surroundings:
     slots: int
     sets: int
     values: int
+    short_bytes: int
     tags: Sequence[Sequence[int]] = ()
 
 
@@ -158,7 +160,8 @@ def _ina(draw: random.Random, around: Surroundings, progress: list[int]) -> byte
         elif draw.random() < 0.2:
             values[draw.randrange(around.values)] = draw.choice(EDGES)
         if flags & wire.SHORT and draw.random() < 0.95:
-            data += struct.pack(f">{around.values}H", *(value & 0xFFFF for value in values))
+            some = struct.pack(f">{around.values}H", *(value & 0xFFFF for value in values))
+            data += some[: around.short_bytes]
         else:
             data += struct.pack(f">{around.values}I", *values)
     return data
