@@ -83,7 +83,7 @@ class Link:
     The runtime makes it: `connect` over the host process's socket, tests without any process."""
 
     def __init__(self, memory: np.ndarray, facts: Mapping[str, Any]) -> None:
-        """memory: the shared file. facts: rank, ranks, block_values, floats, wide."""
+        """memory: the shared file. facts: rank, ranks, block_values, floats, wide, formats."""
         self.memory = memory_map.shared(memory)
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
@@ -91,6 +91,8 @@ class Link:
         self.members: list[int] | None = facts.get("members")  # job's numbers of them; None: all
         self.floats = int(facts["floats"])  # `form` of calls of float32 (memory_map.CALL)
         self.wide = frozenset(facts["wide"])  # types that are not rounded to fewer bits
+        # Format of sums, and the one of 32 bits that the same switch program adds, if there is one.
+        self.formats: list[str] = facts["formats"]
         self.seat([*range(self.ranks)])
 
     def seat(self, workers: Sequence[int]) -> None:
@@ -337,6 +339,16 @@ class Job:
         if not 0 <= self.rank < self.size:
             raise UserError(f"this process is rank {rank} of its group; the job has {self.size}")
         self._most = prelude.most_blocks(link.ranks, link.block_values) * link.block_values
+        self._wide: bool | None = None  # values are rounded to fewer bits by their type
+
+    def add_in(self, name: str) -> None:
+        """Add float32 of any type in this format from now on: the experiment's `sum`, or the one of
+        32 bits that the same switch program adds. All ranks must say the same, between the same
+        collectives. Raises UserError for another one."""
+        formats = self._link.formats
+        if name not in formats:
+            raise UserError(f"sums cannot be {name} here; allowed: {', '.join(formats)}")
+        self._wide = formats.index(name) > 0
 
     @property
     def worker(self) -> int:
@@ -533,7 +545,7 @@ class Job:
                 share_at=share_at,
                 divisor=self.size if mean else 1,
                 layer=layer,
-                wide=kind in self._link.wide,
+                wide=kind in self._link.wide if self._wide is None else self._wide,
             ),
             lambda: wanted.reshape(shape),
         )

@@ -32,7 +32,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -697,10 +697,15 @@ def _hand_out(values: Tensor, tensors: Sequence[Tensor]) -> None:
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-def new_group(options: c10d._DistributedBackendOptions, _more: object = None) -> InaGroup:
+def new_group(
+    options: c10d._DistributedBackendOptions, more: Mapping[str, str] | None = None
+) -> InaGroup:
     """Group of this backend; PyTorch calls this function for each process group, with its
-    `_DistributedBackendOptions`. The first one of all ranks joins the job; each other one gets a
-    communicator of its own, if there is one."""
+    `_DistributedBackendOptions` and `pg_options`: {"sum": FORMAT} for sums of the group in another
+    format (`client.Job.add_in`). The first one of all ranks joins the job; each other one gets a
+    communicator of its own, if there is one. Raises UserError for other options."""
+    if more and set(more) != {"sum"}:
+        raise UserError(f"pg_options of {NAME} are {{'sum': FORMAT}}, not {more}")
     global _in_use
     rank, size, timeout = options.group_rank, options.group_size, options.timeout
     made = functools.partial(InaGroup, options.store, rank, size, timeout)
@@ -711,11 +716,15 @@ def new_group(options: c10d._DistributedBackendOptions, _more: object = None) ->
         if (job := _join(rank, size)) is not None:
             options.store.set(f"worker {rank}", str(job.worker))
             job.seat([int(options.store.get(f"worker {each}")) for each in range(size)])
+            if more:
+                job.add_in(more["sum"])
             return made(job)
     try:
         group = client.join_as(options.group_id, rank, size, timeout.total_seconds())
     except client.Refused as error:
         return made(None, str(error), f"{size} ranks, {options.group_id}")
+    if more:
+        group.add_in(more["sum"])
     return made(group, label=group.label)
 
 

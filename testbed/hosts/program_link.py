@@ -57,6 +57,7 @@ class Membership:
             "members": ranks,
             "floats": job.form_of_floats,
             "wide": job.wide,
+            "formats": job.formats,
             "bytes": size,
         }
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -174,6 +174,12 @@ class JobSpec(Part):
         return self.value_bits == 8 and FORMATS[self.sum].is_bytes
 
     @property
+    def formats(self) -> list[str]:
+        """The format of sums, and the wider one of the same switch program, if there is one."""
+        wider = FORMATS[self.sum].wider
+        return [self.sum, wider.name] if wider else [self.sum]
+
+    @property
     def form_of_floats(self) -> int:
         """In which form a program's float32 travel, `form` of memory_map.CALL."""
         if FORMATS[self.sum].is_float:

@@ -76,6 +76,7 @@ class FabricLink(client.Link):
             "block_values": job.tensors[0].values,
             "floats": job.form_of_floats,
             "wide": job.wide,
+            "formats": job.formats,
         }
         super().__init__(memory, facts)
         self.fabric = fabric

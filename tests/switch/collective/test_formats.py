@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.collective import CollectiveError, Job
 from testbed.number_formats import FORMATS
@@ -136,6 +137,15 @@ def test_types_have_formats_of_their_own(system, name, wide):
         )
         away = 2.0**-22 * np.abs(arrays).sum(axis=0) if alone == "float32" else 0
         assert (np.abs(found - right) <= away).all()
+    with pytest.raises(UserError, match=f"sums cannot be fpisa here; allowed: {name}, {wide}"):
+        mixed[0].add_in("fpisa")
+    for job in mixed:
+        job.add_in(wide)
+    right, *_ = sums(ranks(system, wide, 6, (1, 2, 3, 0)), arrays)
+    away = 2.0**-22 * np.abs(arrays).sum(axis=0) if wide == "float32" else 0
+    assert (np.abs(sums(mixed, arrays, kind="bfloat16")[0] - right) <= away).all()
+    for job in mixed[:1]:
+        job.add_in(name)
     handles = [
         job.allreduce_async(arrays[0], kind=kind)
         for job, kind in zip(mixed, ("bfloat16", *["float32"] * 3), strict=True)

@@ -54,7 +54,9 @@ class OneByOne(client.Link):
     waits, its oldest call is done."""
 
     def __init__(self, words: int = 1 << 16) -> None:
-        facts = dict(rank=2, ranks=4, block_values=1024, floats=memory_map.FLOATS, wide=())
+        facts = dict(
+            rank=2, ranks=4, block_values=1024, floats=memory_map.FLOATS, wide=(), formats=["int32"]
+        )
         super().__init__(memory_map.new_memory(words), facts)
         self.done = 0
         self.most = 0  # calls under way
