@@ -221,6 +221,50 @@ def test_an_infragraph_has_xpus_as_ranks_and_its_scale_up_switches_as_one(tmp_pa
         fabric_in(file)
 
 
+@pytest.mark.parametrize("name", ["clos", "fat tree", "dgx1", "dgx2", "dgx_a100", "dgx_gb200"])
+def test_fabrics_that_the_package_infragraph_builds_keep_their_ranks_and_outer_links(
+    name, tmp_path, recwarn
+):
+    pytest.importorskip("infragraph", reason="needs the package infragraph")
+    from infragraph.blueprints.devices.generic.generic_switch import Switch
+    from infragraph.blueprints.devices.nvidia.dgx import NvidiaDGX
+    from infragraph.blueprints.fabrics.clos_fat_tree_fabric import ClosFatTreeFabric
+    from infragraph.blueprints.fabrics.closfabric import ClosFabric
+    from infragraph.blueprints.fabrics.single_tier_fabric import SingleTierFabric
+    from infragraph.infragraph_service import InfraGraphService
+
+    if name == "clos":
+        made = ClosFabric()
+    elif name == "fat tree":
+        made = ClosFatTreeFabric(Switch(16), NvidiaDGX(), 2, [100, 400])
+    else:
+        made = SingleTierFabric(NvidiaDGX(name), 2, 100)
+    file = tmp_path / "made.yaml"
+    file.write_text(made.serialize(encoding=made.YAML))
+    _, fabric = fabric_in(file)
+    topology, _ = topology_of(fabric)  # raises an error unless all is connected
+    assert not recwarn
+    service = InfraGraphService()
+    service.set_graph(made)
+    graph = service.get_networkx_graph()
+    xpus = [node for node, kind in graph.nodes(data="type") if kind == "xpu"]
+    assert [*fabric.ranks] == xpus and len(topology.hosts) == len(xpus)
+    gigabits = {each.name: each.physical.bandwidth.gigabits_per_second for each in made.links}
+    outer = [
+        gigabits[link]
+        for a, b, link in graph.edges(data="link")
+        if a.split(".")[:2] != b.split(".")[:2]
+    ]
+    assert sorted(outer) == sorted(
+        line.rate_bit_s // 10**9 for line in lines_of(topology) if line.rate_bit_s
+    )
+    machines = len({xpu.split(".")[1] for xpu in xpus})
+    assert len(topology.servers) == machines
+    assert len(topology.switches) == machines + sum(
+        instance.count for instance in made.instances if instance.name != made.instances[0].name
+    )
+
+
 GOOD = simai(2, 2, 1, 2)
 
 

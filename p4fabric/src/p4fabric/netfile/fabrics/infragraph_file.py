@@ -2,14 +2,17 @@
 
 A device with components of the type xpu is a machine, and its xpus are ranks; one without xpus and
 with network cards has a rank per card; one without both is a switch. The network cards of a machine
-belong to its xpus in the order of both, and so do their links. A machine's switch stands for all
-components of the type switch that xpus are linked to and CPUs are not, such as NVSwitches: what
-xpus share with CPUs is PCI.
+belong to its xpus in the order of both, and so do their links; a port that leads out of a machine
+is a card, too, since a card may be a device of its own. A machine's switch stands for what connects
+xpus alone: links between them, and switches that lead only to xpus and switches, such as
+NVSwitches; one that leads to CPUs or cards is PCI. Where there is nothing of this kind, and not
+every xpu has a card, it stands for PCI.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -34,22 +37,33 @@ def read(data: dict[str, Any], path: Path) -> Fabric:
     graph = _graph(data, path)
     fabric = Fabric()
     machines: dict[str, list[str]] = {}
-    kind = {name: str(attributes.get("type")) for name, attributes in graph.nodes(data=True)}
+    kind = {
+        name: str(attributes.get("type") or "untyped")
+        for name, attributes in graph.nodes(data=True)
+    }
+
+    def leads_out(part: str) -> bool:
+        return any(_machine(other) != _machine(part) for other in graph.neighbors(part))
+
     for name in graph.nodes:
         machines.setdefault(_machine(name), []).append(name)
     rank_of: dict[str, str] = {}  # of a component with links to the outside
     for machine, parts in machines.items():
         xpus = [part for part in parts if kind[part] == "xpu"]
-        cards = [part for part in parts if kind[part] == "nic"]
-        ranks = xpus or cards
+        nics = [part for part in parts if kind[part] == "nic"]
+        ranks = xpus or nics
         fabric.ranks |= dict.fromkeys(ranks, machine)
         if not ranks:
             fabric.switches[machine] = ""
             continue
+        cards = [part for part in parts if kind[part] in ("nic", "port") and leads_out(part)]
         for place, card in enumerate(cards):
-            rank_of[card] = ranks[place * len(ranks) // len(cards)]
+            rank_of[card] = (
+                card if card in nics == ranks else ranks[place * len(ranks) // len(cards)]
+            )
     inside = {each["name"]: _settings(each, fabric.notes) for each in data["devices"]}
-    _add_inner(graph, kind, machines, inside, fabric)
+    carded = {*rank_of.values(), *(rank for rank in fabric.ranks if leads_out(rank))}
+    _add_inner(graph, kind, machines, inside, carded, fabric)
     rates, ignored = _settings(data, fabric.notes), Counter[str]()
     for a, b, attributes in graph.edges(data=True):
         if _machine(a) == _machine(b):
@@ -61,6 +75,8 @@ def read(data: dict[str, Any], path: Path) -> Fabric:
         else:
             ignored[f"{kind[a]} to {kind[b]}"] += 1
     fabric.notes += [f"not taken over: {n} links, {what}" for what, n in ignored.items()]
+    alone = Counter(kind[name] for name, degree in graph.degree if not degree)
+    fabric.notes += [f"{n} components of the type {what} have no link" for what, n in alone.items()]
     if others := sorted({*kind.values()} - {"xpu", "nic", "port", "switch"}):
         fabric.notes.append(f"not taken over: what is inside machines: {', '.join(others)}")
     return fabric
@@ -71,36 +87,44 @@ def _add_inner(
     kind: dict[str, str],
     machines: dict[str, list[str]],
     rates: dict[str, dict[str, Settings]],
+    carded: set[str],
     fabric: Fabric,
 ) -> None:
-    """Add a switch for each machine that has some for xpus alone, and the xpus' links to it; their
-    rates add up. rates: of links inside devices, {device: {link: settings}}."""
-    unlimited = set()
+    """Add a switch for each machine whose xpus are connected inside, and the xpus' links to it;
+    their rates add up. rates: of links inside devices, {device: {link: settings}}. carded: ranks
+    with links to the outside."""
+    notes: dict[str, None] = {}
     for machine, parts in machines.items():
+        xpus = [part for part in parts if kind[part] == "xpu"]
         inner = {
             part
             for part in parts
             if kind[part] == "switch"
-            and any(kind[other] == "xpu" for other in graph.neighbors(part))
-            and all(kind[other] != "cpu" for other in graph.neighbors(part))
+            and {kind[n] for n in graph.neighbors(part)} <= {"xpu", "switch"}
         }
-        xpus = [part for part in parts if kind[part] == "xpu"]
-        if len(xpus) < 2 or not inner:
+        ends = {xpu: {*graph.neighbors(xpu)} & {*xpus, *inner} for xpu in xpus}
+        if len(xpus) < 2 or not any(ends.values()) and carded >= {*xpus}:
             continue
-        switch = f"switch of {machine}"
+        switch, device = f"switch of {machine}", graph.nodes[xpus[0]]["device"]
         fabric.switches[switch] = machine
         for xpu in xpus:
-            device = graph.nodes[xpu]["device"]
-            names = [graph.edges[xpu, each]["link"] for each in inner & {*graph.neighbors(xpu)}]
+            names = [graph.edges[xpu, each]["link"] for each in ends[xpu]]
             found = [rates[device].get(name, (None, 0)) for name in names]
             known = [rate for rate, _ in found if rate is not None]
             rate = sum(known) if known and len(known) == len(found) else None
             fabric.lines.append(Line(xpu, switch, rate, max((d for _, d in found), default=0)))
-            unlimited |= {device} if rate is None else set()
-    fabric.notes += [
-        f"device {device} gives the links of xpus to their switches no rate: they are unlimited"
-        for device in sorted(unlimited)
-    ]
+            if not any(ends.values()):
+                notes[
+                    f"not every xpu of device {device} has a card: a switch stands for its PCI"
+                ] = None
+            elif rate is None:
+                notes[
+                    f"device {device} gives the links of xpus to their switches no rate: they are"
+                    " unlimited"
+                ] = None
+            if ends[xpu] & {*xpus}:
+                notes[f"a switch stands for links between xpus of device {device}"] = None
+    fabric.notes += notes
 
 
 def _settings(data: dict[str, Any], notes: list[str]) -> dict[str, Settings]:
@@ -141,7 +165,9 @@ def _graph(data: dict[str, Any], path: Path) -> Any:
     try:
         made = Infrastructure()
         made.deserialize(data)
-        service.set_graph(made)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of components without links: see notes
+            service.set_graph(made)
     except Exception as error:  # the package raises many kinds
         raise UserError(f"{path}: this is no valid InfraGraph: {error}") from None
     return service.get_networkx_graph()
