@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def read(text: str, path: Path) -> Fabric:
     nodes, per_server, nv, others, links = (int(word) for word in rows[0][1][:5])
     if nodes > MAX_NODES:
         raise UserError(f"{path}, line {rows[0][0]}: {nodes} nodes; at most {MAX_NODES}")
+    if not nv + others:
+        rows.insert(1, (2, []))  # an empty line
     if len(rows) < 2:
         raise UserError(f"{path}: the second line, with the switches' numbers, is missing")
     line, words = rows[1]
@@ -113,7 +116,14 @@ def _whole(word: str, nodes: int, where: str) -> int:
 
 def text_of(topology: Topology, lines: list[Line]) -> str:
     """The file of a topology, whose links `lines` describes, by names. Uplinks of a machine's
-    switch become those of its ranks, in turn, as `topology_of` moves them. Raises UserError."""
+    switch become those of its ranks, in turn, and those of a rank's own switch the rank's, as
+    `topology_of` moves them. Raises UserError."""
+    own = _own_switches(topology, lines)
+    lines = [
+        replace(line, a=own.get(line.a, line.a), b=own.get(line.b, line.b))
+        for line in lines
+        if own.get(line.a) != line.b and own.get(line.b) != line.a
+    ]
     sizes = {len(ranks) for ranks in topology.servers.values()} or {1}
     if topology.servers and sum(map(len, topology.servers.values())) < len(topology.hosts):
         sizes.add(1)
@@ -122,9 +132,9 @@ def text_of(topology: Topology, lines: list[Line]) -> str:
     inner: dict[str, tuple[str, ...]] = {}
     for ranks in topology.servers.values():
         switch, link, _ = topology.ports(ranks[0])[1]
-        if topology.tiers[link] == IN_MACHINE:
+        if topology.tiers[link] == IN_MACHINE and switch not in own:
             inner[switch] = ranks
-    switches = sorted(topology.switches, key=lambda name: name not in inner)
+    switches = [*inner, *(name for name in topology.switches if name not in {*inner, *own})]
     ordered = [rank for ranks in topology.servers.values() for rank in ranks] or topology.hosts
     number = {name: str(place) for place, name in enumerate([*ordered, *switches])}
     head = [len(number), *sizes, len(inner), len(switches) - len(inner), len(lines), "GPU"]
@@ -141,3 +151,16 @@ def text_of(topology: Topology, lines: list[Line]) -> str:
         delay = f"{decimal(Fraction(line.delay_ns, 10**6))}ms"
         rows.append(f"{number[ends[0]]} {number[ends[1]]} {rate} {delay} {line.loss:.10g}")
     return "\n".join(rows) + "\n"
+
+
+def _own_switches(topology: Topology, lines: list[Line]) -> dict[str, str]:
+    """{switch: its only host}, of those that a host has for several links: the host's link to it
+    has no limits."""
+    found: dict[str, str] = {}
+    for line in lines:
+        host, switch = sorted((line.a, line.b), key=topology.is_host, reverse=True)
+        if topology.is_host(host) and line == Line(line.a, line.b):
+            ports = topology.ports(switch).values()
+            if sum(topology.is_host(other) for other, _, _ in ports) == 1:
+                found[switch] = host
+    return found
