@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from p4fabric.base.config.data_files import DataError, opened, read_json, read_yaml, require
 from p4fabric.base.errors import UserError, require_utf8
 from p4fabric.base.linux.processes import is_alive
+from p4fabric.netfile import run_folder
 
 from testbed.paths import LATEST
 from testbed.results.schema import FORMAT, SWEEP_FILE, TABLES, Column, Table
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-NETWORK_RESULTS = "results.json"  # of a network file's run in virtual time
 THREADED_ROWS = 100_000  # from which reading a table takes threads
 MAX_TABLE_BYTES = 2 << 30  # of memory, of one table
 _Derived = TypeVar("_Derived")
@@ -176,11 +176,6 @@ def find(parent: str | Path) -> list[Path]:
     return sorted(found, key=lambda path: ((path / "status.json").stat().st_mtime, path.name))
 
 
-def is_network_run(folder: Path) -> bool:
-    """True for the folder of a network file's run in virtual time, which has tables of its own."""
-    return all((folder / name).is_file() for name in ("network.yaml", NETWORK_RESULTS))
-
-
 def by_age(folder: Path, networks: bool = False) -> list[Path]:
     """The folders of runs and of sweeps that lie in a folder, in that of a sweep the runs of all
     its points; the one that changed last is the last."""
@@ -193,8 +188,9 @@ def by_age(folder: Path, networks: bool = False) -> list[Path]:
         if (each / SWEEP_FILE).is_file():
             times = [path.stat().st_mtime for path in each.glob("*/*/status.json")]
             found.append((max(times, default=(each / SWEEP_FILE).stat().st_mtime), each))
-        elif networks and is_network_run(each):
-            found.append(((each / NETWORK_RESULTS).stat().st_mtime, each))
+        elif networks and run_folder.is_run(each):
+            last = run_folder.RESULTS if run_folder.state(each) == "finished" else run_folder.FILE
+            found.append(((each / last).stat().st_mtime, each))
     return [path for _, path in sorted(found)]
 
 
@@ -215,7 +211,7 @@ def _not_results(folder: Path) -> str:
         near = find(folder.parent)
         hint = f"; the newest one there is {near[-1]}" if near else ""
         return f"{folder}: no such results folder{hint}"
-    if is_network_run(folder):
+    if run_folder.is_run(folder):
         remedy = "`open` shows its page, `show --figure` draws it"
         return f"{folder} is the run of a network file: {remedy}"
     inside = find(folder)

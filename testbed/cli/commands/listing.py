@@ -97,13 +97,14 @@ def _described(path: Path, folder: Path) -> dict[str, Any]:
     repetitions; of a sweep, the shortest and the longest of its points), layers (how many of them
     were simulated), started (local time),
     tags; None where nobody knows."""
+    from p4fabric.netfile.run_folder import is_run
+
     from testbed.results import SWEEP_FILE
-    from testbed.results.reader import is_network_run
     from testbed.results.tags import tags_of
 
     name = str(path.relative_to(folder))
     about = {"name": name, "tags": tags_of(path)}
-    if is_network_run(path):
+    if is_run(path):
         return about | _about("network", *_of_network(path))
     return about | (_of_sweep(path) if (path / SWEEP_FILE).is_file() else _of_run(path))
 
@@ -155,16 +156,17 @@ def _of_sweep(path: Path) -> dict[str, Any]:
 def _of_network(path: Path) -> tuple[str, float]:
     """The state of a network file's run, and when it began."""
     from p4fabric.base.config.data_files import DataError, read_json
+    from p4fabric.netfile.run_folder import FILE, RESULTS, state
 
-    from testbed.results.reader import NETWORK_RESULTS
-
+    began = (path / FILE).stat().st_mtime
+    if (found := state(path)) != "finished":
+        return found, began
     try:
-        checks = read_json(path / NETWORK_RESULTS)["checks"]
+        checks = read_json(path / RESULTS)["checks"]
         failed = sum(not each["holds"] for each in checks)
     except (DataError, LookupError, TypeError):
-        return "unreadable", (path / NETWORK_RESULTS).stat().st_mtime
-    state = f"{failed} of {len(checks)} checks failed" if failed else "finished"
-    return state, (path / "network.yaml").stat().st_mtime
+        return "unreadable", began
+    return f"{failed} of {len(checks)} checks failed" if failed else found, began
 
 
 def _started(run: Results) -> float:
@@ -240,15 +242,19 @@ def rm(options: Namespace) -> int:
     """Remove results, all or none of them: nothing else, and nothing that is still written."""
     import shutil
 
+    from p4fabric.netfile import run_folder
+
     from testbed.analysis.data.sweep_data import is_sweep
     from testbed.results import read
-    from testbed.results.reader import by_age, is_network_run
+    from testbed.results.reader import by_age
 
     runs: dict[Path, list[Path]] = {}
     for folder in options.results:
         if folder.is_symlink():
             raise UserError(f"{folder} is a link; name the folder itself")
-        if is_network_run(folder):
+        if run_folder.is_run(folder):
+            if run_folder.state(folder) == "running":
+                raise UserError(f"{folder} is still running; end it first")
             runs[folder] = []
         else:
             runs[folder] = by_age(folder) if is_sweep(folder) else [read(folder).folder]

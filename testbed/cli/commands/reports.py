@@ -65,12 +65,17 @@ def open(options: Namespace) -> int:
     """Show the page of results in a browser, and print where it is."""
     import webbrowser
 
+    from p4fabric.netfile import run_folder
+
     from testbed.analysis.data.sweep_data import is_sweep, run_at
     from testbed.analysis.html.run_page import FILE
-    from testbed.results.reader import is_network_run
 
-    whole = is_sweep(options.results) or is_network_run(options.results)
+    of_network = run_folder.is_run(options.results)
+    whole = is_sweep(options.results) or of_network
     page = (options.results if whole else run_at(options.results).folder) / FILE
+    if not page.is_file() and of_network:
+        state = run_folder.state(page.parent)
+        raise UserError(f"{page.parent} has no page {FILE} (state: {state}); run its file again")
     if not page.is_file():
         remedy = command_line(f"report {options.results}")
         raise UserError(f"{page.parent} has no page {FILE}; `{remedy}` makes it")

@@ -155,9 +155,9 @@ def _described(path: str | Path, changes: Sequence[str]) -> dict[str, object]:
 def show_results(path: Path, as_json: bool = False) -> int:
     """The same of the results of a run, or of SWEEP/HASH; of a sweep, its points and how they
     are; of a network file's run, the file."""
-    from testbed.results.reader import is_network_run
+    from p4fabric.netfile.run_folder import is_run
 
-    if is_network_run(path):
+    if is_run(path):
         from p4fabric.base.config.data_files import read_text
         from p4fabric.base.config.yaml_document import read_yaml
 

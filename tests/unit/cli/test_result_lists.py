@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from p4fabric.base.errors import RunError
+from p4fabric.netfile import run_folder
 
 from testbed.cli.main import main
 from testbed.results import SWEEP_FILE, Writer
@@ -58,6 +59,32 @@ def test_results_are_removed_all_or_none_of_them_and_nothing_else(tmp_path, caps
     assert not first.exists() and not swept.exists() and second.is_dir() and other.is_dir()
     assert main(["rm"]) == 2  # never the newest one by default
     assert second.is_dir()
+
+
+def test_a_networks_run_without_results_is_killed_unless_its_process_holds_it(tmp_path, capsys):
+    run = tmp_path / "pod-20260101T120000Z-3f9a"
+    for folder in (run, tmp_path / "mine"):
+        folder.mkdir()
+        (folder / run_folder.FILE).write_text("runtime: virtual\n")
+    with run_folder.in_progress(run):
+        assert [line.split()[:2] for line in said(capsys, "ls", tmp_path).splitlines()[1:]] == [
+            [run.name, "running"]
+        ]
+        assert main(["rm", str(run)]) == 2
+        assert "is still running; end it first" in capsys.readouterr().err and run.is_dir()
+    (row,) = json.loads(said(capsys, "ls", tmp_path, "--json"))
+    assert (row["kind"], row["state"]) == ("network", "killed")
+    assert said(capsys, "show", run) == "runtime: virtual\n"
+    for words, error in (
+        (["open", run], "no page report.html (state: killed); run its file again"),
+        (["report", run], "is the run of a network file"),
+        (["verify", "--laws", run], "no results.json"),
+        (["rm", tmp_path / "mine"], "not a results folder"),
+    ):
+        assert main([*map(str, words)]) == 2
+        assert error in capsys.readouterr().err
+    assert said(capsys, "rm", run) == f"removed: {run}\n" and not run.exists()
+    assert (tmp_path / "mine").is_dir()
 
 
 def test_a_page_is_opened_where_there_is_a_browser(tmp_path, capsys, monkeypatch):

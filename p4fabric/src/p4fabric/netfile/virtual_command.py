@@ -15,7 +15,7 @@ from p4fabric.base import captured_ports
 from p4fabric.base.flow import old_words
 from p4fabric.base.steps import step
 from p4fabric.base.text_table import printed
-from p4fabric.netfile import virtual_results
+from p4fabric.netfile import run_folder, virtual_results
 from p4fabric.netfile.install_entries import compile_all
 from p4fabric.netfile.law import require
 from p4fabric.netfile.load_network import NetworkPlan
@@ -55,13 +55,14 @@ def run_virtual(
         run = VirtualRun(network)
     wanted = captured_ports.ports(network.topology, pcap)
     folder = virtual_results.new_folder(results, plan.name, plan.text)
-    with step(console, "running"), Captures(wanted, folder / "captures") as captures:
-        run.run(captures)
-    warn(run)
-    made = tables(run)
-    found = outcomes(run, made)
-    data = virtual_results.as_json(run, made, found)
-    virtual_results.write(folder, data, made)
+    with run_folder.in_progress(folder):
+        with step(console, "running"), Captures(wanted, folder / "captures") as captures:
+            run.run(captures)
+        warn(run)
+        made = tables(run)
+        found = outcomes(run, made)
+        data = virtual_results.as_json(run, made, found)
+        virtual_results.write(folder, data, made)
     if laws:
         require(of_network(made, run.drained), folder)
     if report is not None:

@@ -23,6 +23,7 @@ from p4fabric.base.linux.ownership import hand_over
 from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.base.text_table import Column, Row, Table
 from p4fabric.netfile.load_network import NetworkPlan
+from p4fabric.netfile.run_folder import FILE, RESULTS
 from p4fabric.netfile.virtual_checks import Outcome
 from p4fabric.netfile.virtual_run import VirtualRun
 from p4fabric.netfile.virtual_tables import Rows
@@ -41,7 +42,7 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
             if not path.exists():
                 path.mkdir()
                 hand_over(path)
-        write_whole(folder / "network.yaml", text)
+        write_whole(folder / FILE, text)
     except OSError as error:
         raise UserError(f"can't make a results folder in {parent}: {error.strerror}") from None
     return folder
@@ -50,7 +51,7 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
 def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
     """Write `data` as results.json, and the tables that have rows as CSV. Raises UserError."""
     try:
-        write_whole(folder / "results.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        write_whole(folder / RESULTS, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         for name, rows in tables.items():
             if rows:
                 write_whole(folder / f"{name}.csv", as_csv(rows))
