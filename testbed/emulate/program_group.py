@@ -27,6 +27,7 @@ from p4engine.module_start import module_command
 from p4fabric.base.config import units
 from p4fabric.base.errors import RunError, sentence
 from p4fabric.base.linux.ownership import hand_over, user_behind
+from p4fabric.base.program import pip_install
 from p4fabric.emulate.spawner import Process, Spawner
 
 from testbed.collective.tally import GLOO, KEY, SYSTEM
@@ -405,10 +406,10 @@ def missing_package(tail: str) -> str:
     module = found[1]
     extra = {"torch": "torch", "sklearn": "torch", "jax": "jax"}.get(module)
     if extra is None:
-        return f"its Python has no module {module}: {sys.executable} -m pip install {module}"
+        return f"its Python has no module {module}: {pip_install()} {module}"
     return (
         f"its Python has no module {module}: in the testbed's checkout,"
-        f" {sys.executable} -m pip install '.[{extra}]'"
+        f" {pip_install()} '.[{extra}]'"
     )
 
 

@@ -26,6 +26,8 @@ from typing import Any
 from p4engine.backend.c_build import find_c_compiler
 from p4engine.cli.shims_command import find_real, find_shim
 from p4engine.module_start import IGNORE_FOLDER, module_command
+from p4fabric.base.program import pip_install
+from p4fabric.emulate.network_needs import SEES_IT
 
 from testbed.machine import kernel_probe
 from testbed.paths import DISTRIBUTIONS, PACKAGE, command_line, module_environment, sudo
@@ -181,6 +183,7 @@ def _mininet() -> Finding:
         return Finding("Mininet", MISSING, "no command mnexec", remedy, MININET)
     code = "import mininet.net; print(mininet.net.VERSION)"
     works, said = _run(sys.executable, "-c", IGNORE_FOLDER + code)
+    remedy = SEES_IT if "No module named 'mininet'" in said else remedy
     return Finding("Mininet", OK if works else MISSING, said, "" if works else remedy, MININET)
 
 
@@ -262,7 +265,12 @@ def _packages() -> Iterator[Finding]:
         detail = f"the distribution {DISTRIBUTIONS[0]} is not installed for {sys.executable}"
         yield Finding("Python packages", MISSING, detail, f"{sudo()}./demo", EVERY)
         return
-    requirements = _requirements(lines)
+    try:
+        requirements = _requirements(lines)
+    except ImportError:
+        remedy = f"{pip_install()} packaging"
+        yield Finding("Python package packaging", MISSING, "not installed", remedy, EVERY)
+        return
     problems = [finding for finding in map(_package, requirements) if finding.state != OK]
     if not problems:
         yield Finding("Python packages", OK, f"all {len(requirements)}", "", EVERY)
@@ -271,7 +279,7 @@ def _packages() -> Iterator[Finding]:
 
 def _package(requirement: Any) -> Finding:
     thing = f"Python package {requirement.name}"
-    remedy = f"{sys.executable} -m pip install '{requirement.name}{requirement.specifier}'"
+    remedy = f"{pip_install()} '{requirement.name}{requirement.specifier}'"
     if requirement.name in DISTRIBUTIONS:
         remedy = f"{sudo()}./demo"
     try:
@@ -286,8 +294,7 @@ def _package(requirement: Any) -> Finding:
 
 def _requirements(lines: Iterable[str]) -> list[Any]:
     """The dependencies that hold for this Python and for no extra, as packaging.Requirement."""
-    # pip's own copy: it is there whenever the environment is.
-    from pip._vendor.packaging.requirements import Requirement
+    from packaging.requirements import Requirement
 
     requirements = [Requirement(line) for line in lines]
     return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
@@ -320,7 +327,7 @@ def _p4utils() -> Finding:
         ("sswitch_runtime", f"comes with BMv2: {P4LANG}, then {bmv2}"),
         (
             "p4utils.utils.sswitch_thrift_API",
-            f"{sys.executable} -m pip install --no-deps git+https://github.com/nsg-ethz/p4-utils",
+            f"{pip_install()} --no-deps git+https://github.com/nsg-ethz/p4-utils",
         ),
     ):
         works, said = _run(sys.executable, "-c", f"import {module}")

@@ -131,6 +131,14 @@ def test_a_missing_part_is_named_with_its_remedy(machine, lack, thing, remedy, b
     assert f"missing  {thing}" in capsys.readouterr().out
 
 
+def test_an_environment_that_uv_made_is_examined_without_pip(machine, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pip", None)
+    without(machine, "numpy")
+    machine.failing["import mininet.net"] = "ModuleNotFoundError: No module named 'mininet'"
+    assert finding("Python package numpy").remedy.startswith("uv pip install --python /")
+    assert "--system-site-packages" in finding("Mininet").remedy
+
+
 def test_who_is_root_needs_no_sudo(machine, monkeypatch):
     monkeypatch.delenv("SUDO_UID")
     for lack in ("mnexec", "veth"):

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from p4engine.module_start import module_path
@@ -51,6 +52,14 @@ def program_name() -> str:
     """The program's name in its usage: that of its script where it was called so."""
     called = Path(sys.argv[0]).name
     return called if called == _running.script else _running.command
+
+
+def pip_install() -> str:
+    """Beginning of a quoted command that installs packages for the Python that runs; environments
+    that uv has made have no pip."""
+    if find_spec("pip"):
+        return f"{sys.executable} -m pip install"
+    return f"uv pip install --python {sys.executable}"
 
 
 def sudo() -> str:

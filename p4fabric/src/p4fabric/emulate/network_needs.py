@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from p4engine.backend.c_build import find_c_compiler
@@ -15,6 +16,7 @@ from p4engine.backend.c_build import find_c_compiler
 from p4fabric.base.errors import UserError
 
 INSTALL = "install it"
+SEES_IT = "install into an environment that `/usr/bin/python3 -m venv --system-site-packages` makes"
 # Root's rights that networks need, with their numbers in the kernel.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 
@@ -42,8 +44,10 @@ def require_network(remedy: str = INSTALL) -> None:
             f"root lacks capabilities here that a run needs: {', '.join(lost)}; start the container"
             " with --privileged, or root without this limit"
         )
-    if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
+    if not shutil.which("mnexec"):
         missing.append(f"Mininet is missing: {remedy}")
+    elif importlib.util.find_spec("mininet") is None:
+        missing.append(f"{sys.executable} does not see Mininet, which is installed: {SEES_IT}")
     if not find_c_compiler():
         missing.append(
             f"there is no C compiler (cc), which P4 programs are compiled with: {remedy}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from p4fabric.base.errors import UserError
-from p4fabric.base.program import module_environment
+from p4fabric.base.program import module_environment, pip_install
 
 FOLDER = Path(__file__).resolve().parent
 PLATFORM = "p4fabric_switch"
@@ -26,10 +26,7 @@ def ptf_command(environment: str = sys.prefix) -> str:
     folders = [str(Path(environment) / "bin"), os.environ.get("PATH", "")]
     found = shutil.which("ptf", path=os.pathsep.join(folders))
     if found is None:
-        raise UserError(
-            f"PTF is not installed: `{sys.executable} -m pip install ptf` installs it beside"
-            " p4fabric"
-        )
+        raise UserError(f"PTF is not installed: `{pip_install()} ptf` installs it beside p4fabric")
     return found
 
 
