@@ -29,7 +29,7 @@ from rich.live import Live
 _log = logging.getLogger(__name__)
 FIRST_S = 1.5  # shorter steps are not shown
 LEAST_S = 0.2  # nor those, also after others that were not
-REPEAT_S = 3.0  # lines where there is no terminal
+REPEAT_S, SELDOM_S = 3.0, 30.0  # between lines where there is no terminal; more and more
 LIVE_S = 0.5
 
 _seen_s = time.monotonic()  # when a step was last shown; at first, when the process began
@@ -162,7 +162,8 @@ def _tell(console: Console, text: str | Callable[[], str], ended: threading.Even
     if not console.is_terminal:
         while True:
             console.print(line(), markup=False, highlight=False, soft_wrap=True)
-            if ended.wait(REPEAT_S):
+            so_far_s = time.monotonic() - began
+            if ended.wait(min(SELDOM_S, max(REPEAT_S, so_far_s / 4))):
                 return
     with console.status("") as status:
         while True:
