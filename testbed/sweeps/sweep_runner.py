@@ -31,6 +31,7 @@ from rich.console import Console
 
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
+from testbed.protocols import compiled, is_shipped
 from testbed.results import SWEEP_FILE, hand_over
 from testbed.run_parts.program import Program, prepare
 from testbed.run_parts.run import Run
@@ -377,10 +378,13 @@ class PointReporter(Generic[AnyPoint]):
         self._console = console
         self._ended = 0
         self._warm_s = 0.0  # time at which the first ones had ended
+        cold = not (compiled() or is_shipped())
+        self._first = ": compiling the hosts' protocols, once (some minutes)" if cold else ""
 
     def state(self) -> str:
         """Progress, and an estimate of the time left."""
-        return f"{self._ended} of {self._count} points{self._rest()}"
+        first = "" if self._ended else self._first
+        return f"{self._ended} of {self._count} points{self._rest()}{first}"
 
     def _rest(self) -> str:
         """Measured on all points but the first ones, which also load and compile."""
