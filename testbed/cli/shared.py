@@ -90,8 +90,8 @@ def find_latest(options: argparse.Namespace) -> None:
     """Put the folder that is meant in the place of `latest`. Raises UserError if there is none."""
     from testbed.results.reader import latest
 
-    given = getattr(options, "results", None)
-    results = given if isinstance(given, Path) else default_results()
+    given = None if "results" in options.of_results else getattr(options, "results", None)
+    results = given or default_results()
     for name in options.of_results:
         named = getattr(options, name)
         several = named if isinstance(named, list) else [named]

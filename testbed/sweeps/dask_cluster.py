@@ -19,6 +19,7 @@ from typing import Any
 
 from p4engine.p4runtime.certificates import is_local
 from p4fabric.base.errors import UserError
+from p4fabric.base.program import pip_install
 
 from testbed.paths import DISTRIBUTIONS
 from testbed.results import checkout
@@ -44,7 +45,9 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
         from dask.distributed import Client
         from distributed.versions import VersionMismatchWarning
     except ImportError:
-        raise UserError("--dask needs the package distributed: pip install distributed") from None
+        raise UserError(
+            f"--dask needs the package distributed: {pip_install()} distributed"
+        ) from None
     if address.startswith(ENCRYPTED):
         _check_certificates(address)
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
+from p4fabric.base.program import pip_install
 
 if TYPE_CHECKING:
     import submitit
@@ -92,7 +93,7 @@ def _executor(settings: str, logs: Path) -> submitit.Executor:
     try:
         import submitit
     except ImportError:
-        raise UserError("--slurm needs the package submitit: pip install submitit") from None
+        raise UserError(f"--slurm needs the package submitit: {pip_install()} submitit") from None
     given = _parsed(settings)
     cluster = given.pop("cluster", "slurm")
     if cluster not in ("slurm", LOCAL):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.program import pip_install
 
 from testbed.cli.shared import Parser, json_option
 
@@ -45,9 +46,7 @@ def completion(options: Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        raise UserError(
-            "completion needs the package shtab: pip install 'ina-testbed[completion]'"
-        ) from None
+        raise UserError(f"completion needs the package shtab: {pip_install()} shtab") from None
     from testbed.cli.main import COMMANDS, parser_of
 
     parser = parser_of(*COMMANDS)

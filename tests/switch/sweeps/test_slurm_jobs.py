@@ -36,7 +36,7 @@ def test_without_the_package_it_is_named(tmp_path, monkeypatch):
         return plain(name, *given, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match="needs the package submitit: pip install submitit"):
+    with pytest.raises(UserError, match="needs the package submitit: .*pip install .*submitit"):
         slurm_jobs.SlurmJobs("partition=short", tmp_path)
 
 

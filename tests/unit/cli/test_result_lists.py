@@ -220,7 +220,7 @@ def test_latest_is_the_newest_run_or_sweep_wherever_results_are_named(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    for words in (["report"], ["show", "latest", "--hash"], ["trace", "--slowest", "1"]):
+    for words in (["report"], ["open"], ["show", "latest", "--hash"], ["trace", "--slowest", "1"]):
         assert main(words) == 2
         assert capsys.readouterr().err == (
             "error: latest: results has no results; name a folder of results\n"
@@ -230,7 +230,7 @@ def test_latest_is_the_newest_run_or_sweep_wherever_results_are_named(
     for words in (["show", "latest", "--hash"], ["show", "--hash"]):
         assert said(capsys, *words) == said(capsys, "show", new, "--hash")
     assert said(capsys, "tag", "good") == "" and (new / "tags.txt").exists()
-    for words in (["twin"], ["pack"], ["trace", "--slowest", "1"], ["plan"], ["twin", "latest"]):
+    for words in (["twin"], ["pack"], ["trace", "--slowest", "1"], ["plan"], ["open", "latest"]):
         assert main(words) == 2
         assert new.name in (told := capsys.readouterr().err) and old.name not in told
     (swept := Path("results") / "swept").mkdir()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.program import pip_install
 from p4fabric.netfile.fabrics.fabric import Fabric, Line
 
 _GIGABITS = re.compile(r"\b\d*\s*(gbps|gbit/s|gb/s|gigabits?)\b")
@@ -159,7 +160,7 @@ def _graph(data: dict[str, Any], path: Path) -> Any:
         from infragraph.infragraph_service import InfraGraphService
     except ImportError:
         raise UserError(
-            f"{path}: reading an InfraGraph needs the package infragraph: pip install infragraph"
+            f"{path}: an InfraGraph needs the package infragraph: {pip_install()} infragraph"
         ) from None
     service = InfraGraphService()
     try:
