@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from p4fabric.base.config.data_files import DataError, opened, read_json, read_yaml, require
 from p4fabric.base.errors import UserError, require_utf8
 from p4fabric.base.linux.processes import is_alive
-from p4fabric.netfile import run_folder
 
 from testbed.paths import LATEST
 from testbed.results.schema import FORMAT, SWEEP_FILE, TABLES, Column, Table
@@ -179,6 +178,8 @@ def find(parent: str | Path) -> list[Path]:
 def by_age(folder: Path, networks: bool = False) -> list[Path]:
     """The folders of runs and of sweeps that lie in a folder, in that of a sweep the runs of all
     its points; the one that changed last is the last."""
+    from p4fabric.netfile import run_folder
+
     inside = sorted(each for each in folder.iterdir() if each.is_dir())
     if (folder / SWEEP_FILE).is_file():
         runs = [run for point in inside for run in find(point)]
@@ -207,6 +208,8 @@ def latest(path: Path, results: Path, networks: bool = False) -> Path:
 
 
 def _not_results(folder: Path) -> str:
+    from p4fabric.netfile import run_folder
+
     if not folder.exists():
         near = find(folder.parent)
         hint = f"; the newest one there is {near[-1]}" if near else ""

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import fcntl
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.ownership import hand_over
+from p4fabric.base.linux.whole_files import write_whole
+
 FILE, RESULTS = "network.yaml", "results.json"
+
+
+def new_folder(parent: Path, name: str, text: str) -> Path:
+    """Make a run's folder, with the network file's text in it. Raises UserError."""
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
+    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    folder = parent / f"{slug}-{started}Z-{secrets.token_hex(2)}"
+    try:
+        for path in reversed([folder, *folder.parents]):
+            if not path.exists():
+                path.mkdir()
+                hand_over(path)
+        write_whole(folder / FILE, text)
+    except OSError as error:
+        raise UserError(f"can't make a results folder in {parent}: {error.strerror}") from None
+    return folder
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def run_virtual(
         network = VirtualNetwork(plan, compiled)
         run = VirtualRun(network)
     wanted = captured_ports.ports(network.topology, pcap)
-    folder = virtual_results.new_folder(results, plan.name, plan.text)
+    folder = run_folder.new_folder(results, plan.name, plan.text)
     with run_folder.in_progress(folder):
         with step(console, "running"), Captures(wanted, folder / "captures") as captures:
             run.run(captures)

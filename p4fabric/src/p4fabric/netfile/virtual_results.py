@@ -10,42 +10,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-import secrets
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from p4fabric.base import units
 from p4fabric.base.config.input_files import as_records, declared
 from p4fabric.base.errors import UserError
-from p4fabric.base.linux.ownership import hand_over
 from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.base.text_table import Column, Row, Table
 from p4fabric.netfile.load_network import NetworkPlan
-from p4fabric.netfile.run_folder import FILE, RESULTS
+from p4fabric.netfile.run_folder import RESULTS
 from p4fabric.netfile.virtual_checks import Outcome
 from p4fabric.netfile.virtual_run import VirtualRun
 from p4fabric.netfile.virtual_tables import Rows
 
 OVER_TIME = ("queues", "throughput")
 PRINTED_FLOWS = 40  # rows; all are in the folder
-
-
-def new_folder(parent: Path, name: str, text: str) -> Path:
-    """Make a run's folder, with the network file's text in it. Raises UserError."""
-    slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
-    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
-    folder = parent / f"{slug}-{started}Z-{secrets.token_hex(2)}"
-    try:
-        for path in reversed([folder, *folder.parents]):
-            if not path.exists():
-                path.mkdir()
-                hand_over(path)
-        write_whole(folder / FILE, text)
-    except OSError as error:
-        raise UserError(f"can't make a results folder in {parent}: {error.strerror}") from None
-    return folder
 
 
 def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
