@@ -132,7 +132,8 @@ def bubblewrap() -> str:
         why = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise UserError(
             f"bubblewrap cannot confine submissions here ({why[-1]}); it needs namespaces of the"
-            " kernel, which this machine or container does not give (labs/TEACHERS.md)"
+            " kernel, which this machine or container does not give; in a container for this"
+            " submission alone: --already-isolated (labs/README.md)"
         )
     return path
 
