@@ -14,7 +14,7 @@ WALL = re.compile(
 ALLOWED = {
     "testbed/results/environment.py": "the date of a run",
     "testbed/results/writer.py": "the date of a run",
-    "p4fabric/src/p4fabric/netfile/virtual_results.py": "the date of a run",
+    "p4fabric/src/p4fabric/netfile/run_folder.py": "the date of a run",
     "p4fabric/src/p4fabric/simulate/code_cache.py": "the age of files in a cache",
     "p4engine/src/p4engine/backend/cache.py": "the age of files in a cache",
     "p4engine/src/p4engine/runtime/stamps.h": "the clock of the kernel's stamps (test_stamps.py)",
