@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from p4fabric.base.errors import UserError, did_you_mean
@@ -92,6 +93,15 @@ def fragment_of(setup: Setup, text: str) -> Fragment:
     first = fragments_of(trace.sizes, setup.platform.values)
     place = int(first[tensor]) + position // setup.platform.values
     return Fragment(number, iteration * int(first[-1]) + place)
+
+
+def offset_of(setup: Setup, texts: Sequence[str]) -> int | None:
+    """The value of packets that a trace shows, where switches add floats: that of the position that
+    the first text names, else the first one. None where sums have no order."""
+    if not setup.platform.sum.is_float:
+        return None
+    found = _PLACE.fullmatch(texts[0]) if texts else None
+    return int(found["position"]) % setup.platform.values if found else 0
 
 
 def place_of(setup: Setup, fragment: Fragment) -> Place | None:

@@ -102,9 +102,13 @@ def read_captures(setup: Setup, folder: FilePath) -> Captured:
 
 
 def paths(
-    captured: Captured, compiled: Compiled | None, wanted: Collection[Fragment]
+    captured: Captured,
+    compiled: Compiled | None,
+    wanted: Collection[Fragment],
+    offset: int | None = None,
 ) -> tuple[dict[Fragment, Path], list[str]]:
-    """The paths of these fragments, and sentences about what is missing from them."""
+    """The paths of these fragments, and sentences about what is missing from them. offset: of a
+    value that is looked at."""
     setup, bits = captured.setup, captured.setup.platform.bitmap_bits
     chosen = frozenset(wanted)
     sent: dict[Fragment, list[Seen]] = defaultdict(list)
@@ -128,7 +132,7 @@ def paths(
             ports = " ".join(f"--pcap {name}:{each}" for each in without)
             said.append(f"events of {name} are not known: its captures lack {ports}")
         elif compiled is not None:
-            watch, unlike = _replayed(captured, name, compiled, chosen, known)
+            watch, unlike = _replayed(captured, name, compiled, chosen, known, offset)
             watches[name] = watch
             if unlike:
                 said.append(
@@ -175,6 +179,7 @@ def _replayed(
     compiled: Compiled,
     wanted: Collection[Fragment],
     known: Mapping[int, Packet],
+    offset: int | None,
 ) -> tuple[Watch, int]:
     """A switch's watch after it has got all captured packets, and the number of packets of these
     fragments that left it and not the switch of the run, or the other way round. known: packets of
@@ -190,7 +195,7 @@ def _replayed(
     )
     dataplane.shape_links(platform, name, switch)
     dataplane.install(setup, name, switch)
-    watch = Watch(lambda: setup, {name: switch}, wanted)
+    watch = Watch(lambda: setup, {name: switch}, wanted, offset)
     left: Counter[tuple] = Counter()
 
     def count(outputs: Sequence[tuple[int, int, bytes]], sign: int) -> None:

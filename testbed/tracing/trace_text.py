@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from p4fabric.base import units
 
+from testbed.number_formats import BLOCKS
+from testbed.protocols import wire
 from testbed.results.counters import EVENTS
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, place_of, title_of
 from testbed.tracing.packets import Packet, numbers
 from testbed.tracing.path import ARRIVED, GONE, HANDLED, SENT, Path, Step
-from testbed.tracing.watch import Slot
+from testbed.tracing.watch import Slot, Values
 
 
 def lines(setup: Setup, fragment: Fragment, path: Path) -> Iterator[str]:
@@ -85,7 +88,28 @@ def _handled(setup: Setup, fragment: Fragment, step: Step) -> str:
         words.append(f"evicted by {title_of(setup, evictor)}, priority {step.packet.priority}")
     if step.leaves is not None and step.leaves.key != step.packet.key:
         words.append(f"{text(setup, fragment, step.leaves)} goes on")
+    if setup.platform.sum.is_float and step.values is not None:
+        words += _values(setup, step, step.values)
     return "; ".join(words)
+
+
+def _values(setup: Setup, step: Step, values: Values) -> Iterator[str]:
+    """The number that came, the sum that the aggregator has then, and the sum that goes on."""
+    short = setup.platform.sum.numbers
+    known = (
+        ("value", values.came, step.packet),
+        ("sum", values.kept, None),
+        ("sum that goes on", values.left, step.leaves),
+    )
+    for what, word, packet in known:
+        narrow = packet is not None and packet.flags & wire.SHORT
+        if word is None or (narrow and short == BLOCKS):
+            continue
+        if packet is not None and packet.flags & wire.INTEGERS:
+            yield f"{what} {word}"
+            continue
+        bits = (word << 16 if narrow else word) & 0xFFFFFFFF
+        yield f"{what} {np.uint32(bits).view(np.float32):.9g}"
 
 
 def slot_text(setup: Setup, fragment: Fragment, slot: Slot) -> str:

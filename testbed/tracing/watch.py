@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from p4engine.switch.pass_watch import FIRST_MARK, Left, PassWatch
 
+from testbed.number_formats import FLOAT32_EXACT, FPISA, INT32
 from testbed.protocols import block_float
+from testbed.protocols.formats import fpisa
 from testbed.setup import Setup
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
@@ -29,6 +31,7 @@ from testbed.workload.wrong_value import int32
 
 STATES = {0: "empty", 1: "filling", 2: "held", 3: "empty"}
 _POOL = ("state", "job", "fragment", "bitmap", "priority")
+EXACT_BITS = 288  # of a sum of float32_exact
 SET_BIT = 1 << 31  # of an index: which set of a slot (docs/wire.md)
 
 
@@ -192,7 +195,7 @@ class Watch:
             row = Handled(*seen, left.group > 0, watch.came, watch.mark)
             if offset is not None:
                 went = None if leaves is None else value_in(left.frame, leaves, bits, offset, wide)
-                kept = reader.value(there, offset) if reader and there else None
+                kept = reader.value(there, packet, offset) if reader and there else None
                 row.values = Values(came, kept, went)
             self.handled.append(row)
 
@@ -225,6 +228,7 @@ class _Reader:
         self._setup = setup
         self._places = platform.aggregators
         self._values, self._packs = platform.values, platform.packs_sums
+        self._adder = platform.sum.adder
         self._jobs = platform.numbers
         self._events: Callable[..., Any] = switch.register_words
 
@@ -253,13 +257,22 @@ class _Reader:
         owner = Fragment(job, fragment) if STATES.get(state) != "empty" else None
         return Slot(place, STATES.get(state, str(state)), owner, workers, priority)
 
-    def value(self, slot: Slot, offset: int) -> int | None:
-        """The value at an offset in an aggregator of a pool (p4/value_memory.p4)."""
-        if self._kept.sets:
+    def value(self, slot: Slot, packet: Packet, offset: int) -> int | None:
+        """The value at an offset in an aggregator (p4/value_memory.p4, exact_memory.p4,
+        fpisa_memory.p4), of float32 the bits; None in an empty one, or a set of integers."""
+        sets = len(self._kept.sets)
+        if slot.state == "empty" or sets and self._adder == INT32:
             return None
         digits = 2 if self._values <= 256 else 3
         place = offset & ~1 if self._packs else offset
-        raw: int = self._switch.register_read(f"value_{place:0{digits}x}", slot.place, 1)[0]
+        at = slot.place * sets + packet.index // SET_BIT if sets else slot.place
+        raw: int = self._switch.register_read(f"value_{place:0{digits}x}", at, 1)[0]
+        if self._adder == FLOAT32_EXACT:
+            units = raw - (raw >> EXACT_BITS - 1 << EXACT_BITS)
+            return int(np.float32(units / 2**149).view(np.int32))
+        if self._adder == FPISA:
+            exponent = self._switch.register_read(f"exponent_{place:0{digits}x}", at, 1)[0]
+            return int32(int(fpisa.read(np.int64(exponent), np.int64(int32(raw)))))
         if self._packs:
             return int(block_float.taken_apart(np.array([raw], np.uint32))[offset & 1][0])
         return int32(raw)

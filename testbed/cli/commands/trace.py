@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from testbed.tracing.path import Path as FragmentPath
     from testbed.tracing.survey import Survey
 
+    Paths = tuple[dict[Fragment, FragmentPath], list[str]]
+
 
 def arguments(parser: Parser) -> None:
     what = "of a run, or SWEEP/HASH for a point of a sweep"
@@ -68,7 +70,7 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     import_schemas()
     from testbed.analysis.data.sweep_data import is_sweep, run_at
-    from testbed.tracing.fragments import fragment_of
+    from testbed.tracing.fragments import fragment_of, offset_of
 
     if is_sweep(options.results_folder):
         raise UserError(f"{options.results_folder}: a sweep; name a point of it, SWEEP/HASH")
@@ -81,7 +83,7 @@ def call(options: Namespace) -> int:
         print(f"warning: {sentence}", file=sys.stderr)
     if not named:
         named = _chosen(source.survey(), options, results)
-    found, said = source.paths(named)
+    found, said = source.paths(named, offset_of(setup, options.fragment))
     for sentence in said:
         print(f"note: {sentence}", file=sys.stderr)
     if options.json:
@@ -147,7 +149,7 @@ class _Source:
     def survey(self) -> Survey:
         raise NotImplementedError
 
-    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+    def paths(self, wanted: Sequence[Fragment], offset: int | None) -> Paths:
         raise NotImplementedError
 
 
@@ -169,12 +171,13 @@ class _Again(_Source):
             found, _ = rerun.survey(self.setup, self._compiled)
         return found
 
-    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+    def paths(self, wanted: Sequence[Fragment], offset: int | None) -> Paths:
         from testbed.tracing import rerun
 
         with working("running again, and watching"):
             until_ns = self._until_ns(wanted)
-            found, error = rerun.paths(self.setup, self._compiled, wanted, until_ns)
+            run = self.setup, self._compiled
+            found, error = rerun.paths(*run, wanted, until_ns, offset=offset)
         return found, [f"the run fails here as well: {error}"] if error else []
 
     def _until_ns(self, wanted: Sequence[Fragment]) -> int | None:
@@ -212,11 +215,11 @@ class _Captures(_Source):
         with working("looking for these fragments in the captures"):
             return replay.survey(self._captured)
 
-    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+    def paths(self, wanted: Sequence[Fragment], offset: int | None) -> Paths:
         from testbed.tracing import replay
 
         with working("giving the captured packets to the switches again"):
-            return replay.paths(self._captured, self._compiled, wanted)
+            return replay.paths(self._captured, self._compiled, wanted, offset)
 
 
 def _source(results: Results, setup: Setup) -> _Source:
