@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from p4engine.switch.lossless_links import pauses
 from p4fabric.base import units
 
-from testbed.tracing.path import GONE, HANDLED, Path, Wait
+from testbed.tracing.path import GONE, HANDLED, SENT, Path, Wait
 
 if TYPE_CHECKING:
     from p4engine.switch.library import Switch
@@ -40,7 +40,7 @@ class PauseLog:
         for step in path.steps:
             if step.kind == GONE:
                 ways[f"in the queue of {step.node} to {step.peer}"] = step.node, step.peer
-            elif step.kind == HANDLED and step.cause is not None:
+            elif step.kind == HANDLED and step.cause and step.cause.kind == SENT:
                 what = f"on the link {step.cause.node} to {step.node}"
                 ways[what] = step.cause.node, step.node
         path.waits = [self._explained(wait, ways.get(wait.what)) for wait in path.waits]

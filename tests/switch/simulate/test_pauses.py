@@ -4,13 +4,16 @@ links drop."""
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 
 import pytest
+from p4engine.switch.lossless_links import pauses
+from p4fabric.base import units
 from p4fabric.base.errors import RunError
 
 from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
-from testbed.tracing import rerun
+from testbed.tracing import paused, rerun
 from testbed.tracing.fragments import Fragment
 from tests.support.experiments import memory_line, setup_of
 from tests.support.experiments import message as refused
@@ -155,13 +158,40 @@ def test_gradients_can_be_lossless_beside_background_that_is_not():
     assert rows["h3"]["host_paused_ns"] == 0 and rows["h1"]["host_paused_ns"] > 0
 
 
-def test_a_trace_names_who_was_paused_by_whom():
-    setup = setup_of(as_text("{name: esa, window: 256}", PFC, 64))
-    wanted = [Fragment(0, number) for number in range(300, 400)]
+def test_a_trace_names_who_was_paused_by_whom(monkeypatch):
+    """All pauses that a wait was behind; the last one of each switch as if it lasted to the end."""
+    setup, kept = setup_of(as_text("{name: esa, window: 256}", PFC, 64)), []
+
+    def kept_pauses(switch):
+        *rows, last = pauses(switch)[0]
+        kept.append((switch.stats()["now_ns"], [*rows, last._replace(until_ns=None)]))
+        return kept[-1][1], 0
+
+    monkeypatch.setattr(paused, "pauses", kept_pauses)
+    wanted = [Fragment(0, number) for number in range(400)]
     found, error = rerun.paths(setup, prepare(setup).compiled, wanted)
-    said = {wait.what for path in found.values() for wait in path.waits}
     assert not error
-    assert any("waited" in what and "was paused by s" in what for what in said), said
+    topology, spans = setup.platform.topology, defaultdict(list)
+    for name, (now_ns, rows) in zip(topology.switches, kept, strict=True):
+        ports = topology.ports(name)
+        for row in rows:
+            span = row.from_ns, row.until_ns or now_ns, ports[row.cause][0]
+            spans[ports[row.port][0], name].append(span)
+    told = Counter()
+    for wait in (wait for path in found.values() for wait in path.waits):
+        what, _, said = wait.what.partition("; waited ")
+        way = re.fullmatch(r"(?:in the queue of|on the link(?= h)) (\w+) to (\w+)", what)
+        behind = Counter()
+        for begin, end, cause in spans[way.groups()] if way else ():
+            behind[cause] += max(0, min(end, wait.end_ns) - max(begin, wait.begin_ns))
+        behind = +behind
+        who, by = way.groups() if way else ("", "")
+        where = f"{who}-p{topology.port_to(who, by)}" if who in topology.switches else who
+        causes = " and ".join(f"{cause}'s port" for cause in behind)
+        words = f"{units.time(behind.total())}: {where} was paused by {by} for {causes}"
+        assert said == (words if behind else ""), wait
+        told[who in topology.switches, len(behind)] += 1
+    assert {(True, 1), (False, 1), (True, 2)} <= told.keys()
 
 
 @pytest.mark.parametrize(

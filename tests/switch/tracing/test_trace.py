@@ -6,7 +6,8 @@ import json
 import re
 
 import pytest
-from p4fabric.base.config.pcapng import INBOUND, packets
+from p4fabric.base.config.pcapng import INBOUND
+from p4fabric.base.errors import UserError
 from p4fabric_testing.matrix import first_of
 
 from testbed.cli import main as commands
@@ -15,19 +16,21 @@ from testbed.experiment import load_text
 from testbed.results import find, read
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
-from testbed.tracing import rerun
-from testbed.tracing.fragments import Fragment, fragment_of, title_of
-from testbed.tracing.packets import packet_in
-from testbed.tracing.path import HANDLED
+from testbed.tracing import replay, rerun
+from testbed.tracing.fragments import Fragment, fragment_of, place_of, title_of
+from testbed.tracing.packets import fragment_in
+from testbed.tracing.path import HANDLED, Path, Step
 
 JOBS = """
 jobs:
   - {name: a, model: resnet50, workers: 3, iterations: 2, scale: 0.002, compute_scale: 0.01}
   - {name: b, model: vgg16, workers: 3, iterations: 2, scale: 0.0005, compute_scale: 0.01}
 """
-ONE = """
+SMALL = """
+values_per_packet: 16
 jobs:
-  - {name: a, model: resnet18, workers: 3, iterations: 1, scale: 0.0005, compute_scale: 0}
+  - {name: a, model: resnet18, workers: 3, iterations: 1, scale: 0.0002, compute_scale: 0.01}
+  - {name: b, model: vgg16, workers: 3, iterations: 1, scale: 0.00001, compute_scale: 0.01}
 """
 STAR = "{kind: star, hosts: 8}"
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
@@ -38,11 +41,10 @@ def made(
     system="{name: esa, window: 64}",
     topology=STAR,
     links="",
-    more="",
     pcap=False,
     jobs=JOBS,
 ):
-    """The results folder of a run, with captures of all hosts' ports if `pcap`."""
+    """The results folder of a run, with captures of all ports if `pcap`."""
     has_memory = any(f"name: {name}" in system for name in ("esa", "atp", "switchml", "grid"))
     memory = "memory: {aggregators: 24}" if has_memory else ""
     text = f"""
@@ -53,16 +55,14 @@ topology: {topology}
 links: {{bandwidth: 1 Gbit/s, delay: 5 us{links}}}
 system: {system}
 {memory}
-{jobs}{more}"""
+{jobs}"""
     path = tmp_path / "traced.yaml"
     path.write_text(text)
     words = []
     if pcap:
         network = load_text(text).topology_object()
         for switch in network.switches:
-            for port, (there, _, _) in network.ports(switch).items():
-                if network.is_host(there):
-                    words += ["--pcap", f"{switch}:{port}"]
+            words += [w for port in network.ports(switch) for w in ("--pcap", f"{switch}:{port}")]
     assert commands.main([str(path), "--results", str(tmp_path), "--no-report", *words]) == 0
     return find(tmp_path)[-1]
 
@@ -81,26 +81,52 @@ def test_the_first_eviction_names_who_did_it(tmp_path, capsys):
     assert eviction["before"]["fragment"] == trace["fragment"] != eviction["evicted_by"]
 
 
-@pytest.mark.parametrize("system", ["{name: esa, window: 64}", "{name: ring}"])
-def test_the_slowest_are_those_of_the_captures(system, tmp_path, capsys):
-    """The second run is the first one, to the nanosecond."""
-    folder = made(tmp_path, system, links=", loss: 1 %", pcap=True)
-    first, last = {}, {}
-    for file in (folder / "captures").iterdir():
-        host, seen = file.stem, set()
-        for each in packets(file):
-            packet = packet_in(each.frame, 32)
-            key = packet.job, packet.fragment
-            if each.direction == INBOUND and (packet.is_gradient or packet.is_part_of_hosts):
-                first[key] = min(first.get(key, each.time_ns), each.time_ns)
-            elif (packet.is_result or packet.is_whole_of_hosts) and (
-                each.direction != INBOUND and (key, host) not in seen
-            ):
-                seen.add((key, host))
-                last[key] = max(last.get(key, 0), each.time_ns)
-    wanted = sorted((last[key] - first[key] for key in last), reverse=True)[:3]
-    found = traced(folder, capsys, "--slowest", "3")
-    assert [trace["late_ns"] for trace in found] == wanted
+@pytest.mark.parametrize("system", ["{name: esa, window: 32}", "{name: ring}"])
+def test_captures_say_what_the_second_run_says(system, tmp_path, capsys):
+    """To the nanosecond: switches that are made again get what those of the run got. No two packets
+    reach a switch at once, whose order captures do not have."""
+    ends = [(f"h{n}", f"s{1 + n // 5}") for n in range(1, 9)]
+    each = [f"{{between: [{h}, {s}], delay: {5000 + 137 * int(h[1])} ns}}" for h, s in ends]
+    links = f", loss: 1 %, duplicate: 1 %, queue: 5 packets, each: [{', '.join(each)}]"
+    folder = made(tmp_path, system, RACKS, links, pcap=True, jobs=SMALL)
+    setup = _setup_of(read(folder), 0)
+    compiled, captured = prepare(setup).compiled, replay.read_captures(setup, folder)
+    survey, again = rerun.survey(setup, compiled)[0], replay.survey(captured)
+    assert again.late == survey.late and again.evicted == survey.evicted
+    assert [late.time_ns for late in survey.late[:3]] == [
+        trace["late_ns"] for trace in traced(folder, capsys, "--slowest", "3")
+    ]
+    wanted = [late.fragment for late in survey.late]
+    (found, _), (seen, said) = (
+        rerun.paths(setup, compiled, wanted),
+        replay.paths(captured, compiled, wanted),
+    )
+    assert not said
+    begin_ns = min(path.steps[0].time_ns for path in found.values())
+    for fragment, path in found.items():
+        assert _plain(seen[fragment], 0) == _plain(path, begin_ns)
+    place = next(each for each in captured.files if each[0] == "s1")
+    ours = [
+        each
+        for each in captured.files[place]
+        if each.direction != INBOUND and fragment_in(each.frame)[:2] in wanted
+    ]
+    captured.files[place].remove(ours[0])
+    _, said = replay.paths(captured, compiled, wanted)
+    assert len(said) == 1 and said[0].startswith("s1: 1 packets of these fragments left it")
+
+
+def _plain(path: Path, begin_ns: int) -> list[tuple]:
+    """All that a path says, with times since `begin_ns`."""
+
+    def of(step: Step | None) -> tuple:
+        if step is None:
+            return ()
+        own = step.time_ns - begin_ns, step.node, step.kind, step.peer, step.packet, step.event
+        return *own, step.before, step.after, step.leaves, step.port, step.copies, step.ends
+
+    waits = [wait[:2] + (wait.time_ns,) for wait in path.waits]
+    return sorted((of(s), of(s.cause), of(s.content)) for s in path.steps) + waits
 
 
 def test_as_text_with_a_picture(tmp_path, capsys):
@@ -155,13 +181,36 @@ def test_each_name_that_is_printed_can_be_asked_for(system, tmp_path, capsys):
         assert trace["steps"]
 
 
+def test_every_value_has_its_fragment():
+    """By a count of all fragments, tensor after tensor and iteration after iteration."""
+    text = f"name: counted\nruntime: virtual\ntopology: {STAR}\nsystem: ps{JOBS}"
+    setup = set_up(load_text(text.replace("0.002,", "0.00002,").replace("0.0005,", "0.00001,")))
+    size = setup.platform.values
+    for job, each in enumerate(setup.listed):
+        trace, number = each.trace(), 0
+        for iteration in range(each.iterations):
+            for tensor, (layer, values) in enumerate(zip(trace.layers, trace.sizes, strict=True)):
+                for first in range(0, values, size):
+                    fragment = Fragment(job, number)
+                    place = place_of(setup, fragment)
+                    assert place == (each.name, iteration, layer.name, tensor, first)
+                    for position in (first, min(first + size, values) - 1):
+                        assert (
+                            fragment_of(setup, place._replace(position=position).text) == fragment
+                        )
+                    number += 1
+                with pytest.raises(UserError, match=f"has positions 0 to {values - 1}, not"):
+                    fragment_of(setup, place._replace(position=values).text)
+        assert number == setup.jobs[job].fragments * each.iterations
+        with pytest.raises(UserError, match="has iterations 0 to 1, not 2"):
+            fragment_of(setup, place._replace(iteration=each.iterations).text)
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
-        (("--fragment", "a/9/fc:0"), "job a has iterations 0 to 1, not 9"),
         (("--fragment", "c/0/fc:0"), "there is no job 'c'; jobs are a, b"),
         (("--fragment", "a/0/fcc:0"), "no tensor 'fcc'; did you mean fc"),
-        (("--fragment", "a/0/fc:99999999"), "tensor fc has positions 0 to "),
         (("--fragment", "nonsense"), "allowed: JOB/ITERATION/TENSOR:POSITION or JOB#NUMBER"),
         (("--fragment", "a#99999999"), "no packet of it was seen"),
         (("--fragment", "a/0/fc:0", "--repetition", "1"), "the run has 0 to 0"),
