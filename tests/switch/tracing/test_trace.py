@@ -13,13 +13,14 @@ from p4fabric_testing.matrix import first_of
 from testbed.cli import main as commands
 from testbed.cli.commands.trace import _setup_of
 from testbed.experiment import load_text
+from testbed.protocols import wire
 from testbed.results import find, read
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.tracing import replay, rerun
 from testbed.tracing.fragments import Fragment, fragment_of, place_of, title_of
 from testbed.tracing.packets import fragment_in
-from testbed.tracing.path import HANDLED, Path, Step
+from testbed.tracing.path import ARRIVED, HANDLED, Path, Step
 
 JOBS = """
 jobs:
@@ -105,6 +106,11 @@ def test_captures_say_what_the_second_run_says(system, tmp_path, capsys):
     begin_ns = min(path.steps[0].time_ns for path in found.values())
     for fragment, path in found.items():
         assert _plain(seen[fragment], 0) == _plain(path, begin_ns)
+    came = (step for path in found.values() for step in path.steps if step.kind == ARRIVED)
+    marks = wire.PARTIAL | wire.REMINDED
+    left = [s for s in came if s.packet.is_gradient and s.packet.flags & marks == wire.PARTIAL]
+    first = min(left, key=lambda step: step.time_ns, default=None)
+    assert survey.evicted == (first and (first.packet.job, first.packet.fragment))
     place = next(each for each in captured.files if each[0] == "s1")
     ours = [
         each

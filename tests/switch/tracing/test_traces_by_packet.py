@@ -270,11 +270,6 @@ def late_paths(setup, found, survey) -> None:
     step to step, along the values."""
     late = {each.fragment: each.time_ns for each in survey.late}
     assert [*late.values()] == sorted(late.values(), reverse=True)
-    came = (step for each in found.values() for step in each.steps if step.kind == path.ARRIVED)
-    flags = wire.PARTIAL | wire.REMINDED
-    evicted = [s for s in came if s.packet.is_gradient and s.packet.flags & flags == wire.PARTIAL]
-    first = min(evicted, key=operator.attrgetter("time_ns"), default=None)
-    assert survey.evicted == (first and (first.packet.job, first.packet.fragment))
     workers = rerun.workers_of(setup)
     for fragment, each in found.items():
         if fragment not in late:

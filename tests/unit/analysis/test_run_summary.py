@@ -9,10 +9,9 @@ from p4fabric.base import units
 from p4fabric.base.text_table import Column, Estimate, Row, Spread, Table
 
 from testbed.analysis.data import run_summary
-from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
-from testbed.analysis.tables.report_tables import comparable
+from testbed.analysis.data.run_summary import interval, summary
 from testbed.results import Writer, read
-from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run, write_tables
+from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -25,53 +24,11 @@ def write(parent, changed):
     return write_tables(parent, (tables() | changed), name="changed", text="name: changed")
 
 
-def test_jobs(frames):
-    jobs = frames["jobs"].set_index(["repetition", "job"])
-    big, small = jobs.loc[(0, 0)], jobs.loc[(0, 1)]
-    # big: 12 complete sums + 10 collided + 3 evicted + 3 pulled = 28 packets for 20 fragments
-    assert (big["fragments"], small["fragments"]) == (20, 30)
-    assert big["ps_packets_per_fragment"] == pytest.approx(1.4)
-    assert small["ps_packets_per_fragment"] == pytest.approx(1.1)
-    assert (big["in_switch_share"], small["in_switch_share"]) == (0.6, 0.9)
-    assert (big["jct_ns"], small["jct_ns"]) == (100e6, 60e6)
-    assert jobs.loc[(1, 0)]["jct_ns"] == 200e6
-    assert big["ps_link_bytes_in"] == 28 * 326
-    # worker 0 ends at 50 and 100: 50 + 50; worker 1 at 52 and 100: 52 + 48
-    assert big["iteration_mean_ns"] == 50e6
-    assert (big["iteration_min_ns"], big["iteration_max_ns"]) == (48e6, 52e6)
-    assert small["iteration_mean_ns"] == 20e6
-
-
 def test_a_caller_s_changes_reach_nobody_else(tmp_path):
     results = read(write_run(tmp_path))
     jobs = summary(results)["jobs"]
     jobs["jct_ns"] = 0
     assert (summary(results)["jobs"]["jct_ns"] > 0).all()
-
-
-def test_iteration_times_add_up_to_the_time_that_a_worker_trained(tmp_path):
-    times = iteration_times(read(write_run(tmp_path)))
-    sums = times.groupby(["job", "worker"])["time_ns"].sum()
-    assert sums.to_dict() == {(0, 0): 100e6, (0, 1): 100e6, (1, 0): 60e6, (1, 1): 60e6}
-
-
-def test_switch_memory(frames):
-    rows = frames["switches"].set_index("repetition")
-    first = rows.loc[0]
-    # 8 aggregators x 100 ms = 800 aggregator-ms; completed 100 + 60, evicted 40, pulled 24,
-    # held 48 + 32
-    assert (first["aggregators"], first["span_ns"]) == (8, 100e6)
-    assert first["filling_completed_share"] == pytest.approx(0.2)
-    assert first["filling_evicted_share"] == pytest.approx(0.05)
-    assert first["filling_pulled_share"] == pytest.approx(0.03)
-    assert pd.isna(first["filling_open_share"])
-    assert first["filling_share"] == pytest.approx(0.28)
-    assert first["held_share"] == pytest.approx(0.1)
-    assert first["free_share"] == pytest.approx(0.62)
-    # 18 + 24 claims, 3 preemptions, 12 + 27 completions = 84 in 8 x 0.1 s
-    assert first["absorbed"] == 84
-    assert first["absorbed_per_aggregator_s"] == pytest.approx(105)
-    assert rows.loc[1]["absorbed_per_aggregator_s"] == pytest.approx(52.5)
 
 
 def test_events_keep_their_order_and_leave_out_what_was_not_counted(frames):
@@ -86,55 +43,6 @@ def test_events_keep_their_order_and_leave_out_what_was_not_counted(frames):
         "releases",
     ]
     assert first[first["event"] == "allocations"]["value"].tolist() == [18, 24]
-
-
-def test_run(frames):
-    row = frames["run"].set_index("repetition").loc[0]
-    assert row["ps_packets_per_fragment"] == pytest.approx(61 / 50)
-    assert row["in_switch_share"] == pytest.approx(39 / 50)
-    assert row["jct_mean_ns"] == 80e6
-    assert row["ps_link_bytes_in"] == 61 * FRAME
-    assert row["values_checked"] == 2560 + 3840
-    assert bool(row["exact"])
-    assert row["free_share"] == pytest.approx(0.62)
-
-
-def test_two_switches_weigh_as_their_aggregators(tmp_path):
-    changed = tables()
-    # A second switch of 24 aggregators, half of them held all the time.
-    counters = changed["switch_counters"] + [
-        {"switch": "s2", "job": 0, "counter": "filling_completed_ns", "value": 0},
-        {"switch": "s2", "job": 0, "counter": "held_ns", "value": 12 * 100_000_000},
-    ]
-    memory = changed["memory"] + [
-        {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 12, "capacity": 24}
-    ]
-    found = summary(write(tmp_path, {"switch_counters": counters, "memory": memory}))
-    assert found["switches"]["held_share"].tolist() == pytest.approx([0.1, 0.5])
-    # (8 x 0.1 + 24 x 0.5) / 32
-    assert found["run"]["held_share"].iloc[0] == pytest.approx(0.4)
-
-
-def test_completions_of_several_switches_are_unknown_without_the_counter_of_whole_sums(tmp_path):
-    changed = tables()
-    more = [{"switch": "s2", "job": 0, "counter": "completions", "value": 20}]
-    counters = changed["switch_counters"] + more
-    found = summary(write(tmp_path / "failed", {"switch_counters": counters}))
-    assert found["jobs"]["in_switch_share"].isna().all()
-    assert found["run"]["in_switch_share"].isna().all()
-    whole = [
-        {"switch": "s1", "job": job, "counter": "sums", "value": value}
-        for job, value in ((0, 12), (1, 27))
-    ]
-    found = summary(write(tmp_path / "known", {"switch_counters": counters + whole}))
-    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
-
-
-def test_without_held_sums_what_is_not_filling_is_free(tmp_path):
-    counters = [row for row in tables()["switch_counters"] if row["counter"] != "held_ns"]
-    switch = summary(write(tmp_path, {"switch_counters": counters}))["switches"].iloc[0]
-    assert pd.isna(switch["held_share"])
-    assert switch["free_share"] == pytest.approx(1 - switch["filling_share"]) == pytest.approx(0.72)
 
 
 def test_unknown_is_null_and_never_zero(tmp_path):
@@ -164,27 +72,6 @@ def test_a_job_that_never_ended_leaves_the_average_unknown(tmp_path):
     assert pd.isna(found["run"]["jct_mean_ns"].iloc[0])
 
 
-def test_a_job_killed_by_plan_is_left_out_of_the_average(tmp_path):
-    jobs = tables()["jobs"]
-    jobs[1] |= {"end_ns": None, "jct_ns": None, "outcome": "killed", "values_checked": 7}
-    fault = {
-        "fault": 0,
-        "kind": "kill",
-        "target": "job small",
-        "job": 1,
-        "at_ns": 5,
-        "factor": None,
-    }
-    writer = Writer.create(tmp_path, "killed", "", ENVIRONMENT)
-    writer.write("jobs", jobs, repetition=0)
-    writer.write("faults", [fault | {"begun_ns": 130_000_000, "ended_ns": 130_000_000}], 0)
-    writer.finish()
-    results = read(writer.folder)
-    found = summary(results)
-    assert found["run"]["jct_mean_ns"].tolist() == [100e6]
-    assert spans(results).tolist() == [130e6]
-
-
 def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):
     """Its computation is the nominal one, not what lies between its first and last step."""
     call = {"job": 1, "worker": 0, "communicator": "dp", "collective": "all_reduce",
@@ -198,129 +85,9 @@ def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):
     assert found["computation_ns"].tolist() == [plain[0], 7e6] and plain[1] != 7e6
 
 
-def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
-    jobs = tables()["jobs"]
-    computes_ns = summary(write(tmp_path / "as_it_is", {}))["jobs"]["computation_ns"]
-    assert computes_ns[0] == 31e6  # of its workers, 30 and 32 ms
-    jobs[0]["communication_bound_ns"] = int(computes_ns[0] * jobs[0]["iterations"]) + 1
-    jobs[1]["communication_bound_ns"] = int(computes_ns[1] * jobs[1]["iterations"])
-    run = summary(write(tmp_path / "bounded", {"jobs": jobs}))["run"].iloc[0]
-    assert (run["jct_communicating_ns"], run["jct_computing_ns"]) == (100e6, 60e6)
-
-
-def test_samples_per_second_and_scaling_efficiency(tmp_path):
-    jobs = tables()["jobs"]
-    found = summary(write(tmp_path / "as_it_is", {}))
-    # Two workers, 32 samples each, twice in 100 ms, in which each computes for 60 ms.
-    assert found["jobs"]["samples_per_s"][0] == pytest.approx(1280)
-    assert found["jobs"]["scaling_efficiency"][0] == pytest.approx(0.6)
-    assert found["jobs"]["samples_per_s"].isna().tolist() == [False, True]  # no batch size
-    assert found["run"]["samples_per_s"].isna().all()  # so there is no total
-    jobs[1]["batch"] = 8
-    jobs[1]["start_ns"] += 20_000_000  # it waited for hosts first
-    jobs[1]["waiting_ns"] = 20_000_000
-    run = summary(write(tmp_path / "known", {"jobs": jobs}))["run"].iloc[0]
-    assert run["samples_per_s"] == pytest.approx(1280 + 2 * 8 * 3 / 0.04)
-    assert run["scaling_efficiency"] == pytest.approx((0.6 + 90 / 40) / 2)
-
-
-def test_classes_of_length_divide_the_range_at_equal_ratios():
-    # Lengths of 10 to 10 000 ms: computation of all iterations plus the bound of communication.
-    rows = [
-        (10, 0, 15),
-        (10, 5, 20),
-        (40, 59, 150),
-        (50, 500, 700),
-        (1000, 4000, 9000),
-        (1e4, 0, 2e4),
-    ]
-    group = pd.DataFrame(
-        [
-            {
-                "outcome": "finished",
-                "computation_ns": computation * 1e6 / 2,
-                "iterations": 2,
-                "communication_bound_ns": communication * 1e6,
-                "jct_ns": jct * 1e6,
-            }
-            for computation, communication, jct in rows
-        ]
-    )
-    found = run_summary._by_length(group)
-    assert found["jct_short_ns"] == pytest.approx((15 + 20 + 150) / 3 * 1e6)
-    assert found["jct_medium_ns"] == pytest.approx(700e6)
-    assert found["jct_long_ns"] == pytest.approx(14500e6)
-    assert found["jct_p99_medium_ns"] == pytest.approx(700e6)
-    assert found["jct_p99_long_ns"] == pytest.approx((9000 + 0.99 * 11000) * 1e6)
-    assert found["jct_p99_ns"] == pytest.approx((9000 + 0.95 * 11000) * 1e6)
-    alike = run_summary._by_length(group.iloc[:1])
-    assert pd.isna(alike["jct_short_ns"]) and alike["jct_p99_ns"] == 15e6
-    group.loc[5, "jct_ns"] = float("nan")
-    assert pd.isna(run_summary._by_length(group)["jct_p99_long_ns"])
-
-
 def test_an_empty_folder_has_empty_frames(tmp_path):
     found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
     assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)
-
-
-def uncounted(found):
-    for row in found["links"]:
-        row["losses"] = None
-
-
-def restarted(found):
-    times = {"at_ns": 5, "begun_ns": 5, "ended_ns": 9, "factor": None}
-    found["faults"] = [{"fault": 0, "kind": "restart", "target": "switch s1", "job": None, **times}]
-
-
-@pytest.mark.parametrize(
-    ("change", "lossless"),
-    [
-        (lambda found: None, True),
-        (lambda found: found["links"][0].update(losses=1), False),
-        (lambda found: found["links"][5].update(queue_drops=1), False),
-        (lambda found: found["links"][7].update(unmodelled_drops=1), False),
-        (lambda found: found["hosts"][2].update(socket_drops=1), False),
-        (restarted, False),
-        (uncounted, False),
-    ],
-    ids=["in vain", "loss", "queue", "unmodelled", "socket", "restart", "uncounted"],
-)
-def test_spurious_retransmissions_are_no_loss(tmp_path, change, lossless):
-    changed = tables()
-    big, small = changed["jobs"]
-    big.update(retransmissions=3, communication_bound_ns=40_000_000)
-    small.update(communication_bound_ns=30_000_000)
-    change(changed)
-    found = summary(write(tmp_path, changed))["jobs"]
-    # big: 15 .. 52 and 62 .. 100 ms; small: 25 .. 40, 45 .. 60 and 65 .. 80 ms
-    assert found["communication_ns"].tolist() == [75e6, 45e6]
-    assert found["lossless"].tolist() == [lossless, True]
-    assert len(comparable({"jobs": found})) == 1 + lossless
-
-
-@pytest.mark.parametrize(
-    ("change", "packets"),
-    [
-        (lambda found: None, (28 - 3, 33)),  # of big's, three may be copies, for its reminders
-        (lambda found: found["jobs"][0].update(retransmissions=2), (28 - 2 - 3, 33)),
-        (
-            lambda found: found["jobs"][1].update(retransmissions=9),
-            (28 - 3, 30),
-        ),  # 3 x 10 fragments
-        (lambda found: found["links"][0].update(duplicates=1), (20, 30)),
-    ],
-    ids=["reminders", "resends", "fragments", "duplicates"],
-)
-def test_the_bound_at_the_ps_packets_counts_what_came_in_time(tmp_path, change, packets):
-    changed = tables()
-    for job in changed["jobs"]:
-        job["communication_bound_ns"] = job["fragments"] * job["iterations"] * 1_000_000
-    change(changed)
-    found = summary(write(tmp_path, changed))["jobs"]
-    expected = [count * 1_000_000 for count in packets]
-    assert found["communication_bound_at_packets_ns"].tolist() == pytest.approx(expected)
 
 
 def test_interval():

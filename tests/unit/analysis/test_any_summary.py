@@ -1,0 +1,293 @@
+"""Summaries of any tables are what a slow count over their rows says, also of rows that no run has
+together: unknown counts, jobs that were killed, two switches, links of several rates."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from copy import deepcopy
+
+import pytest
+
+from testbed.analysis.data.run_summary import LENGTHS, summary
+from testbed.analysis.tables.report_tables import comparable
+from testbed.results import Writer, read
+from testbed.results.counters import ABSORBED, FILLING, HELD, LOSS_COLUMNS
+from tests.support.synthetic_results import ENVIRONMENT, tables
+
+NAN = math.nan
+KILLS = ("kill", "restart")
+
+
+CAUSES = (*LOSS_COLUMNS, "unmodelled_drops")
+
+
+def drawn(draw: random.Random, summed: bool) -> dict:
+    """The tables of the synthetic run with four jobs, two switches, drawn numbers, and at most one
+    cause of a loss. summed: switches count whole sums."""
+    made = deepcopy(tables())
+    few = draw.random() < 0.5  # unknown counts
+    trouble = draw.choice([*CAUSES, "unknown", "socket", *KILLS, "slow", ""])
+    for table in ("jobs", "iterations", "tensors", "hosts", "switch_counters"):
+        made[table] += [row | {"job": row["job"] + 2} for row in made[table]]
+    hosts = iter(range(1, 99))
+    for row in made["hosts"]:
+        row |= {"host": f"h{next(hosts)}", "socket_drops": draw.choice([None, 0])}
+    made["links"] += [
+        row | {"port": row["port"] + 6, "neighbour": f"h{row['port'] + 6}"} for row in made["links"]
+    ]
+    for row in made["links"]:
+        row["rate_bps"] = draw.choice([10**9, 10**10, 4 * 10**10, None])
+        row["duplicates"] = draw.choice([0] * 30 + [1, None])
+    if trouble in CAUSES:
+        draw.choice(made["links"])[trouble] = 2
+    elif trouble == "unknown":
+        draw.choice(made["links"])["losses"] = None
+    elif trouble == "socket":
+        draw.choice(made["hosts"])["socket_drops"] = 1
+    killed = draw.choice([None, 1, 3])
+    for row in made["jobs"]:
+        ends = row["job"] != killed
+        row["start_ns"] = row["submitted_ns"] + (wait := draw.randrange(10**7))
+        row["end_ns"] = row["start_ns"] + draw.randrange(10**7, 10**9) if ends else None
+        row["jct_ns"] = row["end_ns"] - row["submitted_ns"] if ends else None
+        row |= {"outcome": "finished" if ends else "killed", "exact": draw.random() < 0.9}
+        row |= {"waiting_ns": wait, "fragments": draw.randrange(1, 99)}
+        row["retransmissions"] = draw.choice([0, 0, 3])
+        row["reminders"] = draw.choice([0, 5])
+        row["ps_packets"] = draw.choice([None] * few + [draw.randrange(9, 2000)] * 4)
+        row["communication_bound_ns"] = draw.choice([None] * few + [draw.randrange(10**8)] * 4)
+        row["batch"] = draw.choice([None] * few + [8, 32, 64])
+        row["layers_ns"] = draw.choice([None, None, draw.randrange(10**8)])
+        row["values_checked"] = draw.randrange(10**6)
+    for row in made["iterations"]:
+        row["start_ns"] += draw.randrange(10**6)
+        row["compute_end_ns"] += draw.randrange(10**6, 10**7)
+        row["end_ns"] = row["compute_end_ns"] + draw.randrange(10**7)
+        if row["job"] == killed and row["iteration"]:
+            row |= {"compute_end_ns": None, "end_ns": None}
+    for row in made["tensors"]:
+        row["first_sent_ns"] = row["ready_ns"] + draw.randrange(10**6)
+        row["done_ns"] = draw.choice([None] * few + [row["first_sent_ns"] + 10**6] * 3)
+    most_held, one = draw.choice([None, 0, 0, 1, 10**4]), draw.random() < 0.7
+    for row in list(made["switch_counters"]):
+        held = row["counter"] in HELD
+        row["value"] = draw.randint(0, most_held or 0) if held else draw.randrange(1, 10**4)
+        if draw.random() < 0.2 or held and most_held is None:
+            made["switch_counters"].remove(row)
+        elif draw.random() < 0.3 and not (one and row["counter"] == "completions"):
+            made["switch_counters"].append(row | {"switch": "s2"})
+    if summed:
+        whole = {"switch": "s2", "counter": "sums"}
+        rows = (row for row in made["jobs"] if draw.random() < 0.9)
+        made["switch_counters"] += [
+            whole | {"job": row["job"], "value": draw.randrange(150)} for row in rows
+        ]
+    made["memory"].append(made["memory"][0] | {"switch": "s2", "capacity": 24})
+    made["faults"] = [
+        {"fault": 0, "kind": kind, "target": "x", "at_ns": 5, "begun_ns": begun, "ended_ns": begun}
+        for kind in {trouble} & {*KILLS, "slow"}
+        for begun in [draw.choice([None, 5, 10**9])]
+    ]
+    return made
+
+
+def slow_jobs(run: dict, summed: bool, alone: bool) -> dict[int, dict]:
+    """What frame "jobs" has, by job. summed: switches count whole sums. alone: or only one has
+    completed any."""
+    links, hosts, counters = run["links"], run["hosts"], run["switch_counters"]
+    lossy = any(row["losses"] is None or any(map(row.get, CAUSES)) for row in links)
+    lossy |= any(row["socket_drops"] for row in hosts)
+    lossy |= any(row["kind"] in KILLS and row["begun_ns"] is not None for row in run["faults"])
+    doubled = any(row["duplicates"] != 0 for row in links)
+    held = [row["value"] for row in counters if row["counter"] in HELD]
+    found = {}
+    for row in run["jobs"]:
+        job, count = row["job"], row["iterations"]
+        whole, bound = row["fragments"] * count, known(row["communication_bound_ns"])
+        added = row["layers_ns"] or 0
+        took = known(row["end_ns"]) - row["start_ns"] + added
+        took_by: defaultdict = defaultdict(list)
+        first, sent = [], defaultdict(list)
+        for each in sorted(
+            (each for each in run["iterations"] if each["job"] == job),
+            key=lambda each: (each["worker"], each["iteration"]),
+        ):
+            number = each["iteration"]
+            if number == 0:
+                first.append(known(each["compute_end_ns"]) - each["start_ns"])
+                before = each["start_ns"]
+            took_by[each["worker"], number] = known(each["end_ns"]) - before
+            before = known(each["end_ns"])
+        for each in run["tensors"]:
+            if each["job"] == job:
+                sent[each["iteration"]].append((each["first_sent_ns"], each["done_ns"]))
+        ends = [{done for _, done in rows} - {None} for rows in sent.values()]
+        spans = [
+            max(e) - min(b for b, _ in r) for e, r in zip(ends, sent.values(), strict=True) if e
+        ]
+        sums = [
+            each["value"]
+            for each in counters
+            if each["counter"] == ("sums" if summed else "completions") and each["job"] == job
+        ]
+        share = min(sum(sums) / whole, 1) if sums and (summed or alone) else NAN
+        own = {each["host"]: each["role"] for each in hosts if each["job"] == job}
+        mine = [each for each in links if each["neighbour"] in own and each["rate_bps"]]
+        slowest = min((each["rate_bps"] for each in mine), default=NAN)
+        served = [each for each in mine if own[each["neighbour"]] == "ps"]
+        rates = [each["rate_bps"] for each in served if each["direction"] == "egress"]
+        to_ps = known(row["ps_packets"])
+        packets = to_ps - row["retransmissions"]
+        if not held or any(held):
+            packets -= row["reminders"]
+        at_packets = bound * packets / whole * slowest / max(rates, default=NAN)
+        at_packets = at_packets if at_packets > bound and not doubled else bound
+        times = [time for time in took_by.values() if time == time]
+        found[job] = {
+            "jct_ns": known(row["jct_ns"]),
+            "fragments": whole,
+            "ps_packets_per_fragment": to_ps / whole,
+            "samples_per_s": 2 * known(row["batch"]) * count / took * 1e9,
+            "scaling_efficiency": row["compute_ns"] / took,
+            "in_switch_share": share,
+            "computation_ns": sum(first) / len(first),
+            "iteration_mean_ns": sum(times) / len(times) + added / count,
+            "iteration_min_ns": min(times) + added / count,
+            "iteration_max_ns": max(times) + added / count,
+            "communication_ns": sum(spans) if spans else NAN,
+            "lossless": row["retransmissions"] == 0 or not lossy,
+            "communication_bound_at_packets_ns": NAN
+            if share != share or to_ps != to_ps
+            else at_packets,
+            "bound": bound,
+            "alive": row["outcome"] != "killed",
+            "length": sum(first) / len(first) * count + bound,
+        }
+    return found
+
+
+def known(value) -> float:
+    return NAN if value is None else value
+
+
+def mean(values) -> float:
+    values = [*values]
+    return sum(values) / len(values) if values else NAN
+
+
+def last_per_cent(values) -> float:
+    """Their 99th percentile, between the two next to it."""
+    ordered = sorted(values)
+    if not ordered or any(each != each for each in ordered):
+        return NAN
+    place = 0.99 * (len(ordered) - 1)
+    low = math.floor(place)
+    return ordered[low] + (place - low) * (ordered[math.ceil(place)] - ordered[low])
+
+
+def slow_switches(run: dict) -> dict[str, dict]:
+    """What frame "switches" has, by switch."""
+    kills = [row["begun_ns"] or 0 for row in run["faults"] if row["kind"] == "kill"]
+    ends = [row["end_ns"] for row in run["jobs"] if row["outcome"] != "killed"]
+    span = max(*ends, *kills) - min(row["start_ns"] for row in run["jobs"])
+    found = {}
+    for switch, capacity in (("s1", 8), ("s2", 24)):
+        counts: defaultdict[str, int] = defaultdict(int)
+        for row in run["switch_counters"]:
+            if row["switch"] == switch:
+                counts[row["counter"]] += row["value"]
+
+        def share(names, counts=counts, whole=capacity * span) -> float:
+            has = [counts[name] for name in names if name in counts]
+            return sum(has) / whole if has else NAN
+
+        filling, kept = share(FILLING), share(HELD)
+        found[switch] = {
+            "aggregators": capacity,
+            "span_ns": span,
+            "filling_share": filling,
+            "held_share": kept,
+            "free_share": 1 - filling - (kept if kept == kept else 0),
+            "absorbed_per_aggregator_s": share(ABSORBED) * 1e9,
+            **{f"{name.removesuffix('_ns')}_share": share([name]) for name in FILLING},
+        }
+    return found
+
+
+def slow_run(run: dict, jobs: dict[int, dict], switches: dict[str, dict]) -> dict:
+    """What frame "run" has."""
+    alive = [each for each in jobs.values() if each["alive"]]
+    whole = sum(each["fragments"] for each in jobs.values())
+    rows = [(row, jobs[row["job"]]) for row in run["jobs"]]
+    is_long = [each["bound"] > each["computation_ns"] * row["iterations"] for row, each in rows]
+    kinds = {True: [], False: []}
+    for (_, each), kind in zip(rows, is_long, strict=True):
+        if each["alive"]:
+            kinds[kind].append(each["jct_ns"])
+    lengths = [each["length"] for each in alive if each["length"] == each["length"]]
+    low, high = min(lengths, default=0), max(lengths, default=0)
+    classes: dict[str, list] = {name: [] for name in LENGTHS}
+    for each in alive if low < high else ():
+        if each["length"] == each["length"]:
+            number = sum(each["length"] >= low * (high / low) ** (n / 3) for n in (1, 2))
+            classes[LENGTHS[number]].append(each["jct_ns"])
+    found = {
+        "ps_packets_per_fragment": sum(known(row["ps_packets"]) for row, _ in rows) / whole,
+        "in_switch_share": sum(j["in_switch_share"] * j["fragments"] for j in jobs.values())
+        / whole,
+        "jct_mean_ns": mean(each["jct_ns"] for each in alive),
+        "jct_p99_ns": last_per_cent(each["jct_ns"] for each in alive),
+        "jct_communicating_ns": mean(kinds[True]),
+        "jct_computing_ns": mean(kinds[False]),
+        "waiting_mean_ns": mean(row["waiting_ns"] for row, _ in rows),
+        "samples_per_s": sum(each["samples_per_s"] for each in alive),
+        "scaling_efficiency": mean(each["scaling_efficiency"] for each in alive),
+        "values_checked": sum(row["values_checked"] for row, _ in rows),
+        "values_summed": 0,
+        "exact": all(row["exact"] for row, _ in rows),
+    }
+    for name in ("ps_link_bytes_in", "ps_link_bytes_out", "retransmissions"):
+        found[name] = sum(row[name] for row, _ in rows)
+    for name, times in classes.items():
+        found[f"jobs_{name}"] = len(times)
+        found |= {f"jct_{name}_ns": mean(times), f"jct_p99_{name}_ns": last_per_cent(times)}
+    for name in switches["s1"].keys() - {"aggregators", "span_ns"}:
+        found[name] = sum(each[name] * each["aggregators"] for each in switches.values()) / 32
+    return found
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_any_rows_are_summed_up_as_by_hand(seed, tmp_path):
+    draw = random.Random(seed)
+    summed = seed % 2 == 0
+    runs = [drawn(draw, summed), drawn(draw, summed)]
+    writer = Writer.create(tmp_path, "drawn", "", ENVIRONMENT)
+    for number, run in enumerate(runs):
+        for table, rows in run.items():
+            writer.write(table, rows, repetition=number)
+    writer.fail("its numbers are drawn")
+    frames = summary(read(writer.folder))
+    rows = (row for run in runs for row in run["switch_counters"])
+    alone = len({row["switch"] for row in rows if row["counter"] == "completions"}) < 2
+    lossless = 0
+    for number, run in enumerate(runs):
+        jobs, switches = slow_jobs(run, summed, alone), slow_switches(run)
+        wanted = {
+            "jobs": jobs,
+            "switches": switches,
+            "run": {number: slow_run(run, jobs, switches)},
+        }
+        for name, key in (("jobs", "job"), ("switches", "switch"), ("run", "repetition")):
+            rows = frames[name][frames[name]["repetition"] == number].set_index(key)
+            assert sorted(rows.index) == sorted(wanted[name])
+            for place, exact in wanted[name].items():
+                for column in exact.keys() & set(rows):
+                    told = float(rows.loc[place][column])
+                    assert told == pytest.approx(float(exact[column]), nan_ok=True), (place, column)
+        lossless += sum(
+            each["lossless"] and each["bound"] > 0 and each["communication_ns"] > 0
+            for each in jobs.values()
+        )
+    assert len(comparable(frames)) == lossless
