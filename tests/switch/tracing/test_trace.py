@@ -131,7 +131,8 @@ def _plain(path: Path, begin_ns: int) -> list[tuple]:
         own = step.time_ns - begin_ns, step.node, step.kind, step.peer, step.packet, step.event
         return *own, step.before, step.after, step.leaves, step.port, step.copies, step.ends
 
-    waits = [wait[:2] + (wait.time_ns,) for wait in path.waits]
+    # Of parts that hosts sent at once, either one is the first.
+    waits = [(w.what.partition(" later than ")[0], w.where, w.time_ns) for w in path.waits]
     return sorted((of(s), of(s.cause), of(s.content)) for s in path.steps) + waits
 
 

@@ -279,6 +279,7 @@ def late_paths(setup, found, survey) -> None:
         whole = "is_whole_of_hosts" if fragment.job in summed_by_hosts(setup) else "is_result"
         part = "is_part_of_hosts" if fragment.job in summed_by_hosts(setup) else "is_gradient"
         members = [step for step in each.steps if step.node in workers[fragment.job]]
+        assert not getattr(each.steps[0].packet, whole)  # what leaves first is a part
         ends = [s for s in members if s.kind == path.ARRIVED and getattr(s.packet, whole)]
         at = max(
             (
