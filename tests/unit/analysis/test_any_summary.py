@@ -28,7 +28,7 @@ def drawn(draw: random.Random, summed: bool) -> dict:
     cause of a loss. summed: switches count whole sums."""
     made = deepcopy(tables())
     few = draw.random() < 0.5  # unknown counts
-    trouble = draw.choice([*CAUSES, "unknown", "socket", *KILLS, "slow", ""])
+    trouble = draw.choice([*CAUSES, "unknown", "socket", *KILLS, "slow", "none counted", ""])
     for table in ("jobs", "iterations", "tensors", "hosts", "switch_counters"):
         made[table] += [row | {"job": row["job"] + 2} for row in made[table]]
     hosts = iter(range(1, 99))
@@ -46,13 +46,13 @@ def drawn(draw: random.Random, summed: bool) -> dict:
         draw.choice(made["links"])["losses"] = None
     elif trouble == "socket":
         draw.choice(made["hosts"])["socket_drops"] = 1
-    killed = draw.choice([None, 1, 3])
+    killed, outcome = draw.choice([None, 1, 3]), draw.choice(["killed", "unfinished"])
     for row in made["jobs"]:
         ends = row["job"] != killed
         row["start_ns"] = row["submitted_ns"] + (wait := draw.randrange(10**7))
         row["end_ns"] = row["start_ns"] + draw.randrange(10**7, 10**9) if ends else None
         row["jct_ns"] = row["end_ns"] - row["submitted_ns"] if ends else None
-        row |= {"outcome": "finished" if ends else "killed", "exact": draw.random() < 0.9}
+        row |= {"outcome": "finished" if ends else outcome, "exact": draw.random() < 0.9}
         row |= {"waiting_ns": wait, "fragments": draw.randrange(1, 99)}
         row["retransmissions"] = draw.choice([0, 0, 3])
         row["reminders"] = draw.choice([0, 5])
@@ -84,6 +84,8 @@ def drawn(draw: random.Random, summed: bool) -> dict:
         made["switch_counters"] += [
             whole | {"job": row["job"], "value": draw.randrange(150)} for row in rows
         ]
+    if trouble == "none counted":
+        made |= {"switch_counters": [], "links": [], "tensors": []}
     made["memory"].append(made["memory"][0] | {"switch": "s2", "capacity": 24})
     made["faults"] = [
         {"fault": 0, "kind": kind, "target": "x", "at_ns": 5, "begun_ns": begun, "ended_ns": begun}
@@ -97,7 +99,7 @@ def slow_jobs(run: dict, summed: bool, alone: bool) -> dict[int, dict]:
     """What frame "jobs" has, by job. summed: switches count whole sums. alone: or only one has
     completed any."""
     links, hosts, counters = run["links"], run["hosts"], run["switch_counters"]
-    lossy = any(row["losses"] is None or any(map(row.get, CAUSES)) for row in links)
+    lossy = not links or any(row["losses"] is None or any(map(row.get, CAUSES)) for row in links)
     lossy |= any(row["socket_drops"] for row in hosts)
     lossy |= any(row["kind"] in KILLS and row["begun_ns"] is not None for row in run["faults"])
     doubled = any(row["duplicates"] != 0 for row in links)
@@ -190,8 +192,9 @@ def last_per_cent(values) -> float:
 def slow_switches(run: dict) -> dict[str, dict]:
     """What frame "switches" has, by switch."""
     kills = [row["begun_ns"] or 0 for row in run["faults"] if row["kind"] == "kill"]
-    ends = [row["end_ns"] for row in run["jobs"] if row["outcome"] != "killed"]
-    span = max(*ends, *kills) - min(row["start_ns"] for row in run["jobs"])
+    ends = [known(row["end_ns"]) for row in run["jobs"] if row["outcome"] != "killed"]
+    last = NAN if any(end != end for end in ends) else max(*ends, *kills)
+    span = last - min(row["start_ns"] for row in run["jobs"])
     found = {}
     for switch, capacity in (("s1", 8), ("s2", 24)):
         counts: defaultdict[str, int] = defaultdict(int)

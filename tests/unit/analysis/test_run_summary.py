@@ -45,33 +45,6 @@ def test_events_keep_their_order_and_leave_out_what_was_not_counted(frames):
     assert first[first["event"] == "allocations"]["value"].tolist() == [18, 24]
 
 
-def test_unknown_is_null_and_never_zero(tmp_path):
-    changed = tables()
-    for job in changed["jobs"]:
-        job["ps_packets"] = None
-    parts = {"jobs": changed["jobs"], "switch_counters": [], "tensors": [], "links": []}
-    found = summary(write(tmp_path, parts))
-    assert found["jobs"]["ps_packets_per_fragment"].isna().all()
-    assert found["jobs"]["in_switch_share"].isna().all()
-    switch = found["switches"].iloc[0]
-    assert pd.isna(switch["filling_share"]) and pd.isna(switch["absorbed_per_aggregator_s"])
-    assert pd.isna(switch["free_share"])
-    row = found["run"].iloc[0]
-    assert pd.isna(row["ps_packets_per_fragment"]) and pd.isna(row["held_share"])
-    assert row["jct_mean_ns"] == 80e6
-
-
-def test_a_job_that_never_ended_leaves_the_average_unknown(tmp_path):
-    jobs = tables()["jobs"]
-    jobs[1] |= {"end_ns": None, "jct_ns": None}
-    writer = Writer.create(tmp_path, "failed", "", ENVIRONMENT)
-    writer.write("jobs", jobs, repetition=0)
-    writer.fail("host h4 died")
-    found = summary(read(writer.folder))
-    assert found["jobs"]["jct_ns"].tolist()[0] == 100e6
-    assert pd.isna(found["run"]["jct_mean_ns"].iloc[0])
-
-
 def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):
     """Its computation is the nominal one, not what lies between its first and last step."""
     call = {"job": 1, "worker": 0, "communicator": "dp", "collective": "all_reduce",
