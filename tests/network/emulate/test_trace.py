@@ -50,19 +50,6 @@ def traced(folder, capsys, *words):
     return json.loads(out)["traces"], err
 
 
-def test_events_and_aggregators_are_those_of_the_run(folder, capsys):
-    found, _ = traced(folder, capsys, "--slowest", "40")
-    assert len(found) == 40
-    for trace in found:
-        steps = trace["steps"]
-        events = [step["event"] for step in steps if step["kind"] == "handled"]
-        assert events and any(event for event in events)
-        arrived = [step for step in steps if step["kind"] == "arrived"]
-        results = {step["node"] for step in arrived if "result" in step["packet"]["text"]}
-        assert results == {"h1", "h2", "h3"}
-        assert trace["late_ns"] == sum(wait["time_ns"] for wait in trace["waits"]) > 0
-
-
 def test_all_fragments_events_add_up_to_the_runs_counters(folder, capsys):
     """The switch that is made again counts what the switch of the run has counted."""
     results = read(folder)

@@ -17,7 +17,6 @@ jobs:
      compute_scale: 0.01}
 """
 STAR = "topology: {kind: star, hosts: 9}"
-RACKS = "topology: {kind: leaf_spine, leaves: 3, spines: 2, hosts: 4}"
 
 
 def run(system: str, topology: str, links: str, aggregators: int = 16, more: str = "") -> dict:
@@ -32,12 +31,6 @@ system: {system}
 {memory}
 {JOBS}{more}"""
     return run_virtual(experiment(text))
-
-
-def test_a_star_of_two_jobs_that_evict_each_other():
-    causes = causes_of(run("{name: esa, window: 64}", STAR, "")["departures"])
-    assert all(counted["completed"] for counted in causes.values())
-    assert sum(counted["evicted"] + counted["collided"] for counted in causes.values())
 
 
 def test_results_that_the_switch_sends_leave_for_the_ps_too():
@@ -91,23 +84,6 @@ def test_gradients_that_pass_the_switch_of_their_ps_do_not_leave_for_it():
         for at_ps in (True, False)
     )
     assert here & on
-
-
-def test_no_system_without_a_ps_counts_them():
-    assert not run("{name: switchml}", STAR, "")["departures"]
-
-
-LINKS = ["", ", loss: 1 %", ", loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 50 us"]
-
-
-def test_sums_of_several_switches_and_losses():
-    causes = causes_of(run("{name: atp}", RACKS, LINKS[1], 8)["departures"])
-    assert sum(counted["retransmitted"] + counted["flushed"] for counted in causes.values())
-
-
-def test_with_planned_paths():
-    causes = causes_of(run("{name: grid}", RACKS, LINKS[2], 8)["departures"])
-    assert sum(counted["completed"] for counted in causes.values())
 
 
 def test_background_traffic_on_the_ps_link_is_no_departure():

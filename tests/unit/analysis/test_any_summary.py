@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from copy import deepcopy
 
+import numpy as np
 import pytest
 
+from testbed.analysis.data import loss_data
 from testbed.analysis.data.run_summary import LENGTHS, summary
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
-from testbed.results.counters import ABSORBED, FILLING, HELD, LOSS_COLUMNS
+from testbed.results.counters import ABSORBED, EVENTS, FILLING, HELD, LOSS_COLUMNS
 from tests.support.synthetic_results import ENVIRONMENT, tables
 
 NAN = math.nan
@@ -40,12 +42,14 @@ def drawn(draw: random.Random, summed: bool) -> dict:
     for row in made["links"]:
         row["rate_bps"] = draw.choice([10**9, 10**10, 4 * 10**10, None])
         row["duplicates"] = draw.choice([0] * 30 + [1, None])
+        row["marks"] = draw.choice([None, 0, 0, 3])
     if trouble in CAUSES:
         draw.choice(made["links"])[trouble] = 2
     elif trouble == "unknown":
         draw.choice(made["links"])["losses"] = None
     elif trouble == "socket":
-        draw.choice(made["hosts"])["socket_drops"] = 1
+        for row in draw.sample(made["hosts"], 5):
+            row["socket_drops"] = 1
     killed, outcome = draw.choice([None, 1, 3]), draw.choice(["killed", "unfinished"])
     for row in made["jobs"]:
         ends = row["job"] != killed
@@ -55,7 +59,7 @@ def drawn(draw: random.Random, summed: bool) -> dict:
         row |= {"outcome": "finished" if ends else outcome, "exact": draw.random() < 0.9}
         row |= {"waiting_ns": wait, "fragments": draw.randrange(1, 99)}
         row["retransmissions"] = draw.choice([0, 0, 3])
-        row["reminders"] = draw.choice([0, 5])
+        row |= {"reminders": draw.choice([0, 5]), "marked_results": draw.choice([None, 0, 7])}
         row["ps_packets"] = draw.choice([None] * few + [draw.randrange(9, 2000)] * 4)
         row["communication_bound_ns"] = draw.choice([None] * few + [draw.randrange(10**8)] * 4)
         row["batch"] = draw.choice([None] * few + [8, 32, 64])
@@ -180,13 +184,8 @@ def mean(values) -> float:
 
 
 def last_per_cent(values) -> float:
-    """Their 99th percentile, between the two next to it."""
-    ordered = sorted(values)
-    if not ordered or any(each != each for each in ordered):
-        return NAN
-    place = 0.99 * (len(ordered) - 1)
-    low = math.floor(place)
-    return ordered[low] + (place - low) * (ordered[math.ceil(place)] - ordered[low])
+    values = [*values]
+    return float(np.percentile(values, 99)) if values else NAN
 
 
 def slow_switches(run: dict) -> dict[str, dict]:
@@ -217,6 +216,30 @@ def slow_switches(run: dict) -> dict[str, dict]:
             **{f"{name.removesuffix('_ns')}_share": share([name]) for name in FILLING},
         }
     return found
+
+
+def losses(frame, jobs, runs: list[dict]) -> None:
+    """What links have lost, by cause, and marked, in all repetitions, and what jobs know of it."""
+    wanted: defaultdict[str, Counter] = defaultdict(Counter)
+    for row in (row for run in runs for row in run["links"]):
+        ends = row["node"], row["neighbour"]
+        name = " to ".join(ends if row["direction"] == "egress" else ends[::-1])
+        for column in (*CAUSES, "marks"):
+            count = row.get(column) or 0
+            wanted[name][loss_data.OF_LINKS.get(column, column)] += count
+            wanted[name]["all"] += count if column != "marks" else 0
+    wanted = {name: counts for name, counts in wanted.items() if any(counts.values())}
+    assert frame.fillna(0).to_dict("index") == wanted
+    assert [*frame["all"].fillna(0)] == sorted((c["all"] for c in wanted.values()), reverse=True)
+    for name, table, column in (
+        ("marked", "jobs", "marked_results"),
+        ("sockets", "hosts", "socket_drops"),
+        ("resent", "jobs", "retransmissions"),
+    ):
+        sums: Counter[int] = Counter()
+        for row in (row for run in runs for row in run[table]):
+            sums[row["job"]] += row[column] or 0
+        assert {job: count for job, count in jobs[name].items() if count} == +sums
 
 
 def slow_run(run: dict, jobs: dict[int, dict], switches: dict[str, dict]) -> dict:
@@ -274,6 +297,17 @@ def test_any_rows_are_summed_up_as_by_hand(seed, tmp_path):
     frames = summary(read(writer.folder))
     rows = (row for run in runs for row in run["switch_counters"])
     alone = len({row["switch"] for row in rows if row["counter"] == "completions"}) < 2
+    order = [*EVENTS]
+    wanted = [
+        (number, row["switch"], order.index(row["counter"]), row["job"], row["value"])
+        for number, run in enumerate(runs)
+        for row in run["switch_counters"]
+        if row["counter"] in EVENTS
+    ]
+    rows = frames["events"].assign(event=frames["events"]["event"].map(order.index))
+    columns = ["repetition", "switch", "event", "job", "value"]
+    assert [*rows[columns].itertuples(index=False, name=None)] == sorted(wanted)
+    losses(frames["lost_by_link"], frames["lost_by_job"].fillna(0), runs)
     lossless = 0
     for number, run in enumerate(runs):
         jobs, switches = slow_jobs(run, summed, alone), slow_switches(run)

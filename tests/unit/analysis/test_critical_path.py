@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from types import SimpleNamespace
+
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.analysis.data.critical_path import COMPUTE, WAITING, pieces
+from testbed.analysis.data.critical_path import COMPUTE, WAITING, Piece, _Links, pieces
 
 COLUMNS = ["worker", "node", "kind", "communicator", "bytes", "start_ns", "end_ns"]
 
@@ -56,3 +60,42 @@ def test_pieces_follow_each_other_without_a_gap(data, ranks, count):
     assert [piece.start_ns for piece in path] == [begin, *(piece.end_ns for piece in path[:-1])]
     assert path[-1].end_ns == end
     assert all(piece.start_ns < piece.end_ns for piece in path)
+
+
+# Of a call's bytes, as table steps has them, those that one of n ranks has to send or receive.
+MOVED = {
+    **dict.fromkeys(("all_reduce", "broadcast", "reduce", "send", "recv"), lambda n: 1),
+    **dict.fromkeys(("all_gather", "gather"), lambda n: n - 1),
+    **dict.fromkeys(("reduce_scatter", "all_to_all", "scatter"), lambda n: (n - 1) / n),
+}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bytes_take_the_best_link_of_a_rank_or_what_its_switch_has_onwards(seed):
+    """Hosts are at one leaf or at two of them; directions of a link have rates of their own."""
+    draw = random.Random(seed)
+    rates = [10**9, 3 * 10**9, 10**10, 10**11]
+    at = {f"h{rank}": draw.sample(["s1", "s2"], draw.randint(1, 2)) for rank in range(4)}
+    pairs = [(leaf, host) for host, leaves in at.items() for leaf in leaves]
+    pairs += [(leaf, "s3") for leaf in ("s1", "s2")]
+    rows = [(0, *ends, draw.choice(rates)) for ends in pairs for _ in range(2)]
+    rows += [(0, "s3", leaf, 10**12) for leaf in ("s1", "s2")]
+    run = SimpleNamespace(
+        links=pd.DataFrame(rows, columns=["repetition", "node", "neighbour", "rate_bps"]),
+        hosts=pd.DataFrame(
+            {"repetition": 0, "job": 0, "worker": range(4), "host": [*at]},
+        ),
+    )
+    best = {ends: max(row[3] for row in rows if row[1:3] == ends) for ends in pairs}
+    for kind, moved in MOVED.items():
+        ranks = sorted(draw.sample(range(4), draw.randint(2, 4)))
+        own = f"h{draw.choice(ranks)}"
+        common = {*at[own]}.intersection(*(at[f"h{rank}"] for rank in ranks))
+        if common:
+            rate = max(best[leaf, own] for leaf in common)
+        else:
+            rate = max(min(best[leaf, own], best[leaf, "s3"]) for leaf in at[own])
+        name = "all" if len(ranks) == 4 else " ".join(map(str, ranks))
+        piece = Piece(int(own[1:]), kind, name, 1000.0 * len(ranks), 0, 1)
+        wanted = 1000 * len(ranks) * moved(len(ranks)) * 8e9 / rate
+        assert _Links(run).least_ns((0, 0), piece, 4) == pytest.approx(wanted), kind

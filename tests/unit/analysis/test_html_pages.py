@@ -213,15 +213,6 @@ def test_preemptions_are_marked_when_they_happened(charts):
     assert (marks["x"], marks["customdata"]) == ([0.04, 0.06], [2, 1])
 
 
-def test_states_add_up_to_the_pool(charts):
-    filling, held, free = (
-        traces(charts["states-s1"], name)[0]["y"] for name in ("filling", "held", "free")
-    )
-    assert {sum(each) for each in zip(filling, held, free, strict=True)} == {8}
-    (trace,) = charts["pool-s1"].spec["data"]
-    assert len(trace["z"]) == 2 and set(trace["z"][0]) == {75}
-
-
 def test_link_loads_are_shares_of_their_rate(results):
     found = links(results).set_index("b")
     # 40 packets of 326 bytes in 100 ms, of 10 Mbit/s

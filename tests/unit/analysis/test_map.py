@@ -34,22 +34,6 @@ def found(folder):
     return sweep, maps(sweep, sweeps.frame(sweep))
 
 
-def test_a_cell_has_the_fastest_and_what_aggregation_gains(found):
-    sweep, (vgg, gpt) = found
-    assert (vgg.title, gpt.title) == ("vgg16", "gpt2")
-    assert vgg.columns == ("10 Gbit/s", "100 Gbit/s") and vgg.rows == ("v100, 1", "a100, 1")
-    assert vgg.gains == pytest.approx(np.array([[3, 0.5], [0.75, np.nan]]), nan_ok=True)
-    assert gpt.gains == pytest.approx(np.array([[8]]))
-    titles = [cell.fastest.title for cell in vgg.cells]
-    assert titles == ["SwitchML", "Ring", "PS", "Ring"]
-    first, *_, last = vgg.cells
-    assert (first.within.title, first.without.title, first.series) == ("SwitchML", "Ring", 4)
-    # The same seeds are compared: what differs between seeds is not in the gain.
-    assert first.gain.count == 3 and first.gain.half_width == pytest.approx(0, abs=1e-9)
-    assert last.within is None and math.isnan(last.gain.mean) and last.gain.count == 0
-    assert sweep.points[0].series(*sweep.placed) == "ESA"
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_cells_are_those_of_any_times(found, seed):
     """Times are drawn, some of them alike, and some series have not finished."""

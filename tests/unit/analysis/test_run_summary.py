@@ -14,11 +14,6 @@ from testbed.results import Writer, read
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_tables
 
 
-@pytest.fixture(scope="module")
-def frames(tmp_path_factory):
-    return summary(read(write_run(tmp_path_factory.mktemp("run"), stretches=(1.0, 2.0))))
-
-
 def write(parent, changed):
     """A finished run of one repetition whose tables `changed` has replaced in part."""
     return write_tables(parent, (tables() | changed), name="changed", text="name: changed")
@@ -29,20 +24,6 @@ def test_a_caller_s_changes_reach_nobody_else(tmp_path):
     jobs = summary(results)["jobs"]
     jobs["jct_ns"] = 0
     assert (summary(results)["jobs"]["jct_ns"] > 0).all()
-
-
-def test_events_keep_their_order_and_leave_out_what_was_not_counted(frames):
-    rows = frames["events"]
-    first = rows[rows["repetition"] == 0]
-    assert list(dict.fromkeys(first["event"])) == [
-        "allocations",
-        "completions",
-        "preemptions",
-        "downgrades",
-        "reminders",
-        "releases",
-    ]
-    assert first[first["event"] == "allocations"]["value"].tolist() == [18, 24]
 
 
 def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):

@@ -58,8 +58,6 @@ def program(*ranks: list[Node], groups: dict[str, tuple[int, ...]] = GROUPS) -> 
         (([call("all_gather", 7)], [call("all_gather")]), "depends on place 7 of 1; name nodes of"),
         (([call("broadcast")], [call("broadcast")]), "its root, rank -1, is not in the group"),
         (([call("sum")], [call("sum")]), "unknown kind; known: compute, send, recv, all_reduce"),
-        (([call(bytes=-1)], [call(bytes=-1)]), "has -1 bytes; allowed: 0 to 1099511627776"),
-        (([Node("compute", duration_ns=-5)], []), "takes -5 ns; allowed: 0 to"),
         (
             ([call("all_to_all", parts=(64,))], [call("all_to_all")]),
             "has 1 parts of together 64 bytes; the group has 2 ranks, and the node 64 bytes",
@@ -68,10 +66,6 @@ def program(*ranks: list[Node], groups: dict[str, tuple[int, ...]] = GROUPS) -> 
             ([transfer("send", 1)], []),
             "run.0.et: rank 0, node 10 (send to rank 1), tag 0: there is no receive for it on rank"
             " 1; add it, or take this one out",
-        ),
-        (
-            ([transfer("send", 1)], [transfer("recv", 0, tag=3)]),
-            "tag 0: there is no receive for it",
         ),
         (
             ([transfer("send", 1)], [transfer("recv", 0), transfer("recv", 0)]),

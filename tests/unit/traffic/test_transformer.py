@@ -60,20 +60,6 @@ def test_attention_waits_for_the_keys_of_the_ring_and_their_gradients_go_round()
     assert last.duration_ns > 0
 
 
-def test_a_bucket_waits_for_the_gradients_of_all_its_weights():
-    """All of a model of two layers: each has those of attention and MLP, the head its own, and the
-    embedding's are there when the backward pass ends."""
-    nodes = Transformer("llama2-7b", 512, global_batch=2, dp=2, layers=2).load().ranks[0]
-    buckets = [node for node in nodes if node.kind == "all_reduce"]
-    computed = [place for place, node in enumerate(nodes) if node.kind == COMPUTE]
-    # Forward 2 in a layer, backward 4, and the head's one and two.
-    assert len(computed) == 2 * 2 + 1 + 2 + 2 * 4 + 1
-    backward = computed[5:-1]
-    weights = backward[1::2]
-    before = {each for node in buckets for each in node.after}
-    assert before >= set(weights) and len(buckets) > 1
-
-
 def test_computation_is_that_of_megatrons_formula():
     """72 B s l h^2 (1 + s / 6h + V / 12lh) operations without recomputation, for all ranks."""
     made = Transformer(
