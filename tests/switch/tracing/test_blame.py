@@ -221,15 +221,14 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
     found, _ = paths(setup, prepare(setup).compiled, wanted, offset=3)
     for fragment, path in found.items():
 
-        def is_sum(packet, fragment=fragment) -> bool:
-            mine = packet is not None and (packet.job, packet.fragment) == fragment
-            return mine and (packet.is_gradient or packet.is_result)
-
-        def members(packet) -> int:
-            return packet.workers if packet.is_gradient else 7
+        def members(packet, fragment=fragment) -> int:
+            """The workers of a sum; 0: it is none, or of another fragment."""
+            if packet is None or (packet.job, packet.fragment) != fragment:
+                return 0
+            return packet.workers if packet.is_gradient else 7 if packet.is_result else 0
 
         steps = [s for s in path.steps if s.kind == HANDLED and s.values is not None]
-        alone = [s for s in steps if is_sum(s.packet) and members(s.packet) in (1, 2, 4)]
+        alone = [s for s in steps if members(s.packet) in (1, 2, 4)]
         parts = {s.packet.workers.bit_length() - 1: s.values.came or 0 for s in alone}
         wrong = WrongValue(0, "a", 0, 0, "t", 0, fragment.number, 3, 0, 0, 0, "h1", 3, parts)
         assert blame.first_wrong(path, wrong).startswith("at no switch: ")
@@ -239,9 +238,9 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
             after, right = step.after, step.values
             filling = after is not None and (after.fragment, after.state) == (fragment, "filling")
             sums = {
-                "came": members(step.packet) if is_sum(step.packet) else 0,
+                "came": members(step.packet),
                 "kept": after.workers if filling else 0,
-                "left": members(step.leaves) if is_sum(step.leaves) else 0,
+                "left": members(step.leaves),
             }
             for name, workers in sums.items():
                 if (value := getattr(right, name)) is None:
@@ -250,10 +249,6 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
                 text, step.values = blame.first_wrong(path, wrong), right
                 told[name, bool(workers)] += 1
                 own = {worker: part for worker, part in parts.items() if workers >> worker & 1}
-                where = {
-                    "kept": f"aggregator {after and after.place}",
-                    "left": "the packet that went on",
-                }
                 if not workers:
                     assert text.startswith("at no switch: ")
                 elif name == "came":
@@ -262,7 +257,10 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
                 else:
                     event = step.event.replace("_", " ") or "a packet that it forwarded"
                     by = f"{event} by {step.packet.text} at {step.time_ns} ns"
-                    had = f"{where[name]} then had {value ^ BIT} for workers {numbers(workers)}"
+                    there = (
+                        f"aggregator {after.place}" if name == "kept" else "the packet that went on"
+                    )
+                    had = f"{there} then had {value ^ BIT} for workers {numbers(workers)}"
                     why = explained(value ^ BIT, value, own)
                     assert text == f"at {step.node}, {by}: {had}; {why}"
     assert told["came", True] and told["left", True]

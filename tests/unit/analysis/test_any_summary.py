@@ -114,24 +114,20 @@ def slow_jobs(run: dict, summed: bool, alone: bool) -> dict[int, dict]:
         whole, bound = row["fragments"] * count, known(row["communication_bound_ns"])
         added = row["layers_ns"] or 0
         took = known(row["end_ns"]) - row["start_ns"] + added
-        took_by: defaultdict = defaultdict(list)
-        first, sent = [], defaultdict(list)
-        for each in sorted(
-            (each for each in run["iterations"] if each["job"] == job),
-            key=lambda each: (each["worker"], each["iteration"]),
-        ):
-            number = each["iteration"]
-            if number == 0:
-                first.append(known(each["compute_end_ns"]) - each["start_ns"])
+        first, times, sent = [], [], defaultdict(list)
+        for each in (each for each in run["iterations"] if each["job"] == job):
+            if each["iteration"] == 0:  # then the others of the worker come, in their order
+                first.append(each["compute_end_ns"] - each["start_ns"])
                 before = each["start_ns"]
-            took_by[each["worker"], number] = known(each["end_ns"]) - before
+            times.append(known(each["end_ns"]) - before)
             before = known(each["end_ns"])
         for each in run["tensors"]:
             if each["job"] == job:
                 sent[each["iteration"]].append((each["first_sent_ns"], each["done_ns"]))
-        ends = [{done for _, done in rows} - {None} for rows in sent.values()]
         spans = [
-            max(e) - min(b for b, _ in r) for e, r in zip(ends, sent.values(), strict=True) if e
+            max(done for _, done in some if done) - min(begun for begun, _ in some)
+            for some in sent.values()
+            if any(done for _, done in some)
         ]
         sums = [
             each["value"]
@@ -150,7 +146,7 @@ def slow_jobs(run: dict, summed: bool, alone: bool) -> dict[int, dict]:
             packets -= row["reminders"]
         at_packets = bound * packets / whole * slowest / max(rates, default=NAN)
         at_packets = at_packets if at_packets > bound and not doubled else bound
-        times = [time for time in took_by.values() if time == time]
+        times = [time + added / count for time in times if time == time]
         found[job] = {
             "jct_ns": known(row["jct_ns"]),
             "fragments": whole,
@@ -158,18 +154,17 @@ def slow_jobs(run: dict, summed: bool, alone: bool) -> dict[int, dict]:
             "samples_per_s": 2 * known(row["batch"]) * count / took * 1e9,
             "scaling_efficiency": row["compute_ns"] / took,
             "in_switch_share": share,
-            "computation_ns": sum(first) / len(first),
-            "iteration_mean_ns": sum(times) / len(times) + added / count,
-            "iteration_min_ns": min(times) + added / count,
-            "iteration_max_ns": max(times) + added / count,
+            "computation_ns": mean(first),
+            "iteration_mean_ns": mean(times),
+            "iteration_min_ns": min(times),
+            "iteration_max_ns": max(times),
             "communication_ns": sum(spans) if spans else NAN,
             "lossless": row["retransmissions"] == 0 or not lossy,
-            "communication_bound_at_packets_ns": NAN
-            if share != share or to_ps != to_ps
-            else at_packets,
+            # Only where switches aggregate for a PS.
+            "communication_bound_at_packets_ns": at_packets + 0 * (share + to_ps),
             "bound": bound,
             "alive": row["outcome"] != "killed",
-            "length": sum(first) / len(first) * count + bound,
+            "length": mean(first) * count + bound,
         }
     return found
 
@@ -247,18 +242,16 @@ def slow_run(run: dict, jobs: dict[int, dict], switches: dict[str, dict]) -> dic
     alive = [each for each in jobs.values() if each["alive"]]
     whole = sum(each["fragments"] for each in jobs.values())
     rows = [(row, jobs[row["job"]]) for row in run["jobs"]]
-    is_long = [each["bound"] > each["computation_ns"] * row["iterations"] for row, each in rows]
-    kinds = {True: [], False: []}
-    for (_, each), kind in zip(rows, is_long, strict=True):
-        if each["alive"]:
-            kinds[kind].append(each["jct_ns"])
-    lengths = [each["length"] for each in alive if each["length"] == each["length"]]
-    low, high = min(lengths, default=0), max(lengths, default=0)
+    kinds: dict[bool, list] = {True: [], False: []}
+    for each in alive:
+        kinds[2 * each["bound"] > each["length"]].append(each["jct_ns"])
+    known_alive = [each for each in alive if each["length"] == each["length"]]
+    lengths = [each["length"] for each in known_alive]
     classes: dict[str, list] = {name: [] for name in LENGTHS}
-    for each in alive if low < high else ():
-        if each["length"] == each["length"]:
-            number = sum(each["length"] >= low * (high / low) ** (n / 3) for n in (1, 2))
-            classes[LENGTHS[number]].append(each["jct_ns"])
+    for each in known_alive if len({*lengths}) > 1 else ():
+        ratio = max(lengths) / min(lengths)
+        number = sum(each["length"] >= min(lengths) * ratio ** (n / 3) for n in (1, 2))
+        classes[LENGTHS[number]].append(each["jct_ns"])
     found = {
         "ps_packets_per_fragment": sum(known(row["ps_packets"]) for row, _ in rows) / whole,
         "in_switch_share": sum(j["in_switch_share"] * j["fragments"] for j in jobs.values())
@@ -297,29 +290,27 @@ def test_any_rows_are_summed_up_as_by_hand(seed, tmp_path):
     frames = summary(read(writer.folder))
     rows = (row for run in runs for row in run["switch_counters"])
     alone = len({row["switch"] for row in rows if row["counter"] == "completions"}) < 2
-    order = [*EVENTS]
     wanted = [
-        (number, row["switch"], order.index(row["counter"]), row["job"], row["value"])
+        (number, row["switch"], [*EVENTS].index(row["counter"]), row["job"], row["value"])
         for number, run in enumerate(runs)
         for row in run["switch_counters"]
         if row["counter"] in EVENTS
     ]
-    rows = frames["events"].assign(event=frames["events"]["event"].map(order.index))
-    columns = ["repetition", "switch", "event", "job", "value"]
-    assert [*rows[columns].itertuples(index=False, name=None)] == sorted(wanted)
+    rows = frames["events"].assign(event=frames["events"]["event"].map([*EVENTS].index))
+    assert [*rows.itertuples(index=False, name=None)] == sorted(wanted)
     losses(frames["lost_by_link"], frames["lost_by_job"].fillna(0), runs)
     lossless = 0
     for number, run in enumerate(runs):
         jobs, switches = slow_jobs(run, summed, alone), slow_switches(run)
-        wanted = {
-            "jobs": jobs,
-            "switches": switches,
-            "run": {number: slow_run(run, jobs, switches)},
-        }
-        for name, key in (("jobs", "job"), ("switches", "switch"), ("run", "repetition")):
+        whole = {number: slow_run(run, jobs, switches)}
+        for name, key, wanted in (
+            ("jobs", "job", jobs),
+            ("switches", "switch", switches),
+            ("run", "repetition", whole),
+        ):
             rows = frames[name][frames[name]["repetition"] == number].set_index(key)
-            assert sorted(rows.index) == sorted(wanted[name])
-            for place, exact in wanted[name].items():
+            assert sorted(rows.index) == sorted(wanted)
+            for place, exact in wanted.items():
                 for column in exact.keys() & set(rows):
                     told = float(rows.loc[place][column])
                     assert told == pytest.approx(float(exact[column]), nan_ok=True), (place, column)

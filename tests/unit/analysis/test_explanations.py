@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p4fabric.base import units
 
 from testbed.analysis.data.critical_path import COMPUTE, PATH
 from testbed.analysis.data.explanations import of_comparison, of_run
@@ -64,18 +66,6 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize(
     "changed, said",
     [
-        ({"computation_ns": 2.4 * S}, "Computation was the bottleneck: it takes 9.60 s"),
-        (
-            {"communication_bound_at_packets_ns": 9 * S},
-            "these packets take at least 9.00 s",
-        ),
-        (
-            {"communication_bound_at_packets_ns": 7 * S},
-            "Together they are 9.00 s, 90.0 % of the JCT;",
-        ),
-        ({"communication_bound_at_packets_ns": 8.2 * S}, "102.0 % of the JCT, so they overlap."),
-        ({}, "the other 4.00 s, 40.0 %, are waiting: for slower workers"),
-        ({"computation_ns": 2.5 * S}, "it takes 10.0 s, all of the JCT."),
         ({"communication_bound_at_packets_ns": 9 * S}, "from 4.00 s to 9.00 s"),
         ({"ps_packets_per_fragment": 1.25}, "PS packets per fragment: 1.250"),
         ({"retransmissions": 50}, "5.0 % of the gradient packets were retransmitted"),
@@ -83,7 +73,7 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
             {"fallback": "ring", "refused": "s1 is held by b"},
             "a: ring, because s1 is held by b.",
         ),
-        ({"filling_share": 0.9}, "switch memory was full most of the time"),
+        ({"filling_share": 0.5, "held_share": 0.4}, "switch memory was full most of the time"),
         ({"filling_evicted_share": 0.1}, "10.0 % for sums that were evicted incomplete"),
     ],
 )
@@ -96,7 +86,14 @@ def test_the_parts_of_a_jct_add_up_to_it(computing, bound, more):
     """In each first sentence, whatever the run: a part and its share, and the others with theirs,
     are the whole; or parts exceed it, and the sentence says that they overlap."""
     changed = {"computation_ns": computing * S, "communication_bound_ns": bound * S}
-    text = of_run(frames(**changed, communication_bound_at_packets_ns=more * bound * S))[0]
+    text, *others = of_run(frames(**changed, communication_bound_at_packets_ns=more * bound * S))
+    assert ("raise the least communication time" in others[0]) == (more * bound > 1.05 * bound)
+    named = "Together they are", 4 * computing + more * bound
+    if 4 * computing > 8.5:
+        named = "Computation was the bottleneck: it takes", 4 * computing
+    elif more * bound > 8.5:
+        named = "The links were the bottleneck: these packets take at least", more * bound
+    assert f"{named[0]} {units.time(named[1] * S)}, " in text
     shares = [float(each) for each in re.findall(r"([\d.]+) %", text)]
     assert "Neither" not in text and "Compare" not in text
     if "so they overlap" in text:
@@ -139,14 +136,42 @@ def path_of(*parts: tuple) -> pd.DataFrame:
 COMPUTED = (COMPUTE, 0, "", 3, 2, math.nan)
 
 
-def test_a_program_of_ranks_is_explained_by_its_critical_path():
-    path = path_of(("all_reduce", 4, "0 1 2 3", 4, 6, 1), COMPUTED, ("send", 2, "0 4", 1, 2, 2))
-    assert (
-        "On the critical path of a, 10.0 s: 4 calls of all_reduce of 4 ranks, as 0 1 2 3, 6.00 s"
-        " (1.50 s each, bytes 250 ms); computation 2.00 s; a call of send of 2 ranks, as 0 4,"
-        " 2.00 s (bytes 2.00 s). Bytes need 37.5 % of the calls' time: round trips, queues and"
-        " hosts decide." in of_run(frames(path=path))
-    )
+@pytest.mark.parametrize("seed", range(12))
+def test_a_path_tells_its_longest_parts_and_what_is_left(seed):
+    draw, rows = random.Random(seed), []
+    found = frames(fallback="ring", refused="full")
+    count = draw.randint(1, 6)
+    found["jobs"] = pd.concat([found["jobs"].assign(job=n, name=f"j{n}") for n in range(count)])
+    wanted = []
+    for job in range(count):
+        times = [S * time for time in draw.sample(range(1, 99), draw.randint(1, 8))]
+        parts, needed = [], [draw.random() * time for time in times[1:]]
+        for ranks, (time, bytes_ns) in enumerate(zip(times[1:], needed, strict=True), 2):
+            calls = draw.choice([1, 4])
+            rows.append((0, job, "reduce", ranks, "0 1", calls, time, bytes_ns))
+            each = f"{units.time(time / 4)} each, " if calls > 1 else ""
+            said = f"{'4 calls' if calls > 1 else 'a call'} of reduce of {ranks} ranks, as 0 1,"
+            said += f" {units.time(time)} ({each}bytes {units.time(bytes_ns / calls)})"
+            parts.append((-time, said))
+        rows.append((0, job, COMPUTE, 0, "", 3, times[0], math.nan))
+        parts.append((-times[0], f"computation {units.time(times[0])}"))
+        told = [said for _, said in sorted(parts)[:5]]
+        if left := -sum(time for time, _ in sorted(parts)[5:]):
+            told.append(f"what is left {units.time(left)}")
+        line = (
+            f"On the critical path of j{job} (ring), {units.time(sum(times))}: {'; '.join(told)}."
+        )
+        if needed:
+            share = sum(needed) / sum(times[1:])
+            who = "links decide" if share > 0.5 else "round trips, queues and hosts decide"
+            line += f" Bytes need {units.share(share)} of the calls' time: {who}."
+        wanted.append(line)
+    more = [f"{count - 4} more jobs have critical paths: table steps."] * (count > 4)
+    said = of_run({**found, "path": pd.DataFrame(rows, columns=PATH)})
+    carried = [f"j{job}: ring, because full." for job in range(min(count, 4))]
+    carried += [f"{count - 4} more jobs were carried by hosts in this way."] * (count > 4)
+    assert said[-len(carried) :] == carried
+    assert [line for line in said if "critical path" in line] == wanted[:4] + more
 
 
 def test_programs_of_ranks_are_told_apart_by_their_paths():
@@ -256,6 +281,8 @@ def test_no_cause_is_named_that_the_numbers_do_not_bear(changed, said):
 
 
 def test_without_a_server_equal_links_explain_nothing():
+    runs = [frames(retransmissions=50), frames(jct_ns=14 * S, retransmissions=100)]
+    assert "retransmitted" not in of_comparison(runs, ["ESA", "ATP"])[0]
     (text,) = of_comparison(
         [frames(ps_packets_per_fragment=math.nan), frames(jct_ns=14 * S)], ["SwitchML", "ESA"]
     )

@@ -162,14 +162,6 @@ def test_the_smallest_gap_is_painted():
     assert communicating.tolist() == [[-1, -1, -1]]
 
 
-def test_the_wait_after_the_last_backward_step_is_a_piece(results):
-    """Worker 0 of job 0 computes until 30 and 80 ms; its sums are there at 50 and 100 ms."""
-    pieces = timeline_data.worker_phases(results, timeline_data.worker_rows(results))
-    waits = pieces[(pieces["row"] == 0) & (pieces["phase"] == "waiting")]
-    assert (waits["start"].max(), waits["end"].max()) == (80 * MS, 100 * MS)
-    assert 45 * MS in set(waits["end"])  # until the next iteration begins
-
-
 def test_faults_are_marked_at_the_workers_that_they_hit():
     targets = [(None, "switch s1"), (0, "worker 1 of job a"), (0, "ps of job a"), (1, "job b")]
     faults = pd.DataFrame(targets, columns=["job", "target"])
