@@ -188,35 +188,10 @@ def failed(setup: Setup, compiled, flipped: Flipped, patch) -> WrongValueError:
     return caught.value
 
 
-@pytest.mark.parametrize("seed", first_of(range(36), 9))
-def test_a_packet_that_was_wrong_is_named(seed, monkeypatch, tmp_path):
-    setup = drawn(seed)
-    compiled = prepare(setup).compiled
-    flipped = Flipped(setup, seed)
-    error = failed(setup, compiled, flipped, monkeypatch)
-    assert error.setup is setup and error.wrong.offset == flipped.offset
-    met, step, *_ = blame.reasons(setup, compiled, error.wrong, tmp_path)
-    what = "the result" if flipped.of_result else "the gradient"
-    said = rf"{what} .*that came in there from {flipped.host} had {flipped.came}"
-    wanted = rf"  went wrong: before {flipped.switch}: {said}, not {flipped.came ^ BIT}"
-    assert re.fullmatch(wanted, step), step
-    found, _ = paths(setup, compiled, [Fragment(0, error.wrong.fragment)])
-    (path,) = found.values()
-    steps = [s for s in path.steps if s.kind == HANDLED and not s.packet.is_result]
-    words = dict(re.findall(r"(\w+) \(([^)]*)\)", met))
-    assert [*words] == [*dict.fromkeys(s.node for s in steps)]
-    for node, events in words.items():
-        own = [s.event.replace("_", " ") or "forwarded" for s in steps if s.node == node]
-        assert events.split(", ") == own
-    if setup.platform.system.name != "grid":  # whose plan has other ways
-        told = {*re.findall(r"\bs\d\b", blame.way(setup, error.wrong))}
-        assert told == {s.node for s in steps if s.packet.is_gradient}
-
-
 @pytest.mark.parametrize("seed", range(3, 9))
 def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
     """Of a run without a fault, one number of one step at a time is changed."""
-    setup, told = drawn(seed), Counter()
+    setup, changed = drawn(seed), Counter()
     wanted = [Fragment(0, number) for number in range(0, setup.jobs[0].fragments, 7)]
     found, _ = paths(setup, prepare(setup).compiled, wanted, offset=3)
     for fragment, path in found.items():
@@ -232,6 +207,14 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
         parts = {s.packet.workers.bit_length() - 1: s.values.came or 0 for s in alone}
         wrong = WrongValue(0, "a", 0, 0, "t", 0, fragment.number, 3, 0, 0, 0, "h1", 3, parts)
         assert blame.first_wrong(path, wrong).startswith("at no switch: ")
+        events: dict[str, list[str]] = {}
+        for step in (s for s in path.steps if s.kind == HANDLED and not s.packet.is_result):
+            events.setdefault(step.node, []).append(step.event.replace("_", " ") or "forwarded")
+        met = "; ".join(f"{node} ({', '.join(words)})" for node, words in events.items())
+        assert blame.met(path) == met
+        if setup.platform.system.name != "grid":  # whose plan has other ways
+            told = {*re.findall(r"\bs\d\b", blame.way(setup, wrong))}
+            assert told == {s.node for s in path.steps if members(s.packet) and s.kind == HANDLED}
         more = dataclasses.replace(wrong, workers=4)
         assert blame.first_wrong(path, more).startswith("not known: the values of the other")
         for step in steps:
@@ -247,7 +230,7 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
                     continue
                 step.values = right._replace(**{name: value ^ BIT})
                 text, step.values = blame.first_wrong(path, wrong), right
-                told[name, bool(workers)] += 1
+                changed[name, bool(workers)] += 1
                 own = {worker: part for worker, part in parts.items() if workers >> worker & 1}
                 if not workers:
                     assert text.startswith("at no switch: ")
@@ -263,7 +246,7 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
                     had = f"{there} then had {value ^ BIT} for workers {numbers(workers)}"
                     why = explained(value ^ BIT, value, own)
                     assert text == f"at {step.node}, {by}: {had}; {why}"
-    assert told["came", True] and told["left", True]
+    assert changed["came", True] and changed["left", True]
 
 
 @pytest.mark.parametrize("seed", first_of(range(12), 3))
