@@ -4,6 +4,7 @@ stars, whose links lose, double and reorder, and whose queues are short."""
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -84,10 +85,11 @@ def watched(folder, text: str) -> tuple[VirtualRun, list[Frame]]:
 
 @pytest.mark.parametrize("seed", first_of(range(48), 12))
 def test_tables_say_what_the_frames_say(seed, tmp_path):
-    run, frames = watched(tmp_path, drawn(seed))
+    text = drawn(seed)
+    run, frames = watched(tmp_path, text)
     found = tables(run)
     hosts(found, frames)
-    ports(run, found, frames)
+    ports(run, found, frames, 8 / int(re.search(r"bandwidth: (\d+) Gbit", text)[1]))
     flows(run, found, frames)
     over_time(run, found, frames)
     shown(run, found)
@@ -105,13 +107,18 @@ def hosts(found, frames: list[Frame]) -> None:
         assert (row["untagged"], row["answers_dropped"]) == (0, 0)
 
 
-def ports(run: VirtualRun, found, frames: list[Frame]) -> None:
+def ports(run: VirtualRun, found, frames: list[Frame], byte_ns: float) -> None:
     leads = {number: each[0] for number, each in run.network.topology.ports("s1").items()}
+    counted = run.network.nodes.switches["s1"].port_stats()
     both = {(number, direction) for number in leads for direction in ("ingress", "egress")}
     assert {(row["port"], row["direction"]) for row in found["ports"]} == both
     assert len(found["ports"]) == len(both)
     told = Counter()
     for row in found["ports"]:
+        stats = next(
+            s for s in counted if (s["port"], s["direction"]) == (row["port"], row["direction"])
+        )
+        assert all(stats[name] == row[name] for name in stats.keys() & row.keys())
         assert row["neighbour"] == leads[row["port"]]
         sent = row["direction"] == "ingress"
         mine = [f for f in frames if f.host == row["neighbour"] and f.sent == sent]
@@ -128,7 +135,8 @@ def ports(run: VirtualRun, found, frames: list[Frame]) -> None:
             assert row["bytes"] == sum(f.length for f in mine)
         depths = run.looks.queues["s1", row["port"], row["direction"]]
         assert row["queue_mean"] == pytest.approx(sum(depths) / len(depths))
-        assert 0 <= row["busy"] <= 1 and bool(row["busy"]) == bool(row["packets"])
+        wire_ns = min(row["bytes"] * byte_ns, run.end_ns)  # less than a ns of each is rounded off
+        assert row["busy"] * run.end_ns == pytest.approx(wire_ns, abs=row["packets"] + 0.5)
         causes = {"queue full": "queue_drops", "lost on the link": "losses"}
         for cause, column in {**causes, "link down": "down_drops"}.items():
             told["s1", row["port"], f"{cause} ({row['direction']})"] = row[column]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from p4fabric.netfile.law import Held, broken
+from p4fabric.netfile.law import broken
 from p4fabric.netfile.network_laws import of_network
 from p4fabric_testing.virtual_networks import MARKING, run_text, star
 
 from testbed import results
 from testbed.analysis import laws
-from testbed.analysis.laws.summaries import of_packets
 from testbed.analysis.laws.tables import of_rows
 from testbed.cli.main import main
-from testbed.results import Writer
 from tests.support.experiments import experiment
-from tests.support.synthetic_results import ENVIRONMENT
 from tests.support.virtual import run_virtual
 
 TEXT = """
@@ -121,40 +117,6 @@ def test_the_command_names_what_holds_and_what_is_broken(tmp_path, capsys):
     assert line == f"{place}: losses lost {row.losses - 1} but losses {row.losses}"
     assert main(["verify", "--laws", str(folder)]) == 1
     assert f"                {line}" in capsys.readouterr().out.splitlines()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_summaries_say_what_any_rows_say(tables, tmp_path, seed):
-    """Two repetitions whose counts are drawn, with hosts that have several roles."""
-    draw = random.Random(seed)
-    with Writer.create(tmp_path, "drawn", "name: drawn\nsystem: atp\n", ENVIRONMENT) as writer:
-        for number in range(2):
-            made = deepcopy(tables)
-            for row in made["hosts"]:
-                if row["role"] == "ps" and draw.random() < 0.3:
-                    others = [each for each in made["hosts"] if each["role"] == "worker"]
-                    others = [each for each in others if each["job"] != row["job"]]
-                    row["host"] = draw.choice(others)["host"]
-            for row in made["links"]:
-                if row["direction"] == "egress" or draw.random() < 0.5:
-                    unknown = draw.random() < 0.2
-                    row["packets"] = draw.randrange(10**6)
-                    row |= dict.fromkeys(("losses", "duplicates"))
-                    row |= {} if unknown else {"losses": draw.randrange(99), "duplicates": seed}
-            for row in made["departures"]:
-                row["packets"] = draw.randrange(10**6)
-                row["at_ps"] = draw.choice([True, True, False, None])
-            draw.shuffle(made["departures"])
-            del made["departures"][draw.randint(5, 50) :]
-            for row in made["jobs"]:
-                row["fragments"] += number
-            for table, rows in made.items():
-                writer.write(table, rows, repetition=number)
-        writer.finish()
-    held = Held()
-    of_packets.check(results.read(writer.folder), held)
-    assert held.compared > 5
-    assert not [line for line in held.violations if "losses" not in line]
 
 
 def test_a_run_that_failed_is_exempt_from_what_needs_its_end(tmp_path):

@@ -129,20 +129,15 @@ jobs:
 
 
 class Flipped:
-    """A bit of one value that is wrong when a packet of a host enters its switch, of a worker or of
-    the PS. After so many ns: the first packet then, else one that is drawn."""
+    """A bit of one value that is wrong when a worker's packet enters its switch: the first one
+    after so many ns."""
 
-    def __init__(self, setup: Setup, seed: int, after_ns: int = 0) -> None:
+    def __init__(self, setup: Setup, seed: int, after_ns: int) -> None:
         draw = np.random.default_rng(seed)
         job, platform = setup.jobs[0], setup.platform
-        self.bits, self.offset, self.after_ns = (
-            platform.bitmap_bits,
-            int(draw.integers(16)),
-            after_ns,
-        )
-        self.first = 0 if after_ns else int(draw.integers(job.fragments))
-        self.of_result = bool(job.group.servers) and seed % 3 == 2
-        self.host = str(draw.choice(job.group.servers if self.of_result else job.group.workers))
+        self.bits, self.after_ns = platform.bitmap_bits, after_ns
+        self.offset = int(draw.integers(16))
+        self.host = str(draw.choice(job.group.workers))
         self.switch = switch_of(platform.topology, self.host)
         self.port = platform.topology.port_to(self.switch, self.host)
         self.came = 0  # the value that is wrong
@@ -169,8 +164,7 @@ class Flipped:
         return taps._RECEIVE(flipped)
 
     def is_chosen(self, packet, frame) -> bool:
-        right = packet.is_result if self.of_result else packet.is_gradient
-        right = right and not packet.bare and packet.fragment >= self.first
+        right = packet.is_gradient and not packet.bare
         return right and bool(value_in(frame, packet, self.bits, self.offset))  # 0: there is none
 
 

@@ -10,12 +10,14 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from p4fabric.netfile.law import Held
 
 from testbed.analysis.data import loss_data
 from testbed.analysis.data.run_summary import LENGTHS, summary
+from testbed.analysis.laws.summaries import of_packets
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
-from testbed.results.counters import ABSORBED, EVENTS, FILLING, HELD, LOSS_COLUMNS
+from testbed.results.counters import ABSORBED, DEPARTURES, EVENTS, FILLING, HELD, LOSS_COLUMNS
 from tests.support.synthetic_results import ENVIRONMENT, tables
 
 NAN = math.nan
@@ -36,6 +38,15 @@ def drawn(draw: random.Random, summed: bool) -> dict:
     hosts = iter(range(1, 99))
     for row in made["hosts"]:
         row |= {"host": f"h{next(hosts)}", "socket_drops": draw.choice([None, 0])}
+        if row["role"] == "ps" and draw.random() < 0.3:
+            row["host"] = f"h{draw.choice([n for n in (1, 2, 4, 5) if n // 4 != row['job'] % 2])}"
+    places = [(switch, job) for switch in ("s1", "s2") for job in range(4)]
+    made["departures"] = [
+        {"switch": switch, "job": job, "cause": cause, "packets": draw.randrange(10**6),
+         "at_ps": draw.choice([True, True, False, None])}
+        for switch, job in places
+        for cause in draw.sample([*DEPARTURES], 5)
+    ]  # fmt: skip
     made["links"] += [
         row | {"port": row["port"] + 6, "neighbour": f"h{row['port'] + 6}"} for row in made["links"]
     ]
@@ -287,7 +298,10 @@ def test_any_rows_are_summed_up_as_by_hand(seed, tmp_path):
         for table, rows in run.items():
             writer.write(table, rows, repetition=number)
     writer.fail("its numbers are drawn")
-    frames = summary(read(writer.folder))
+    results, held = read(writer.folder), Held()
+    of_packets.check(results, held)  # the losses of jobs are none of these links
+    assert held.compared > 5 and not [line for line in held.violations if "losses" not in line]
+    frames = summary(results)
     rows = (row for run in runs for row in run["switch_counters"])
     alone = len({row["switch"] for row in rows if row["counter"] == "completions"}) < 2
     wanted = [

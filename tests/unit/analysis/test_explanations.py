@@ -81,7 +81,7 @@ def test_what_limited_a_run(changed, said):
     assert said in " ".join(of_run(frames(**changed)))
 
 
-@given(*[st.floats(0.01, 3)] * 2, st.floats(1, 2))
+@given(*[st.floats(0.01, 3)] * 2, st.floats(1, 1.1) | st.floats(1, 2))
 def test_the_parts_of_a_jct_add_up_to_it(computing, bound, more):
     """In each first sentence, whatever the run: a part and its share, and the others with theirs,
     are the whole; or parts exceed it, and the sentence says that they overlap."""

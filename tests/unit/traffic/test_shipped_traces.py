@@ -1,5 +1,5 @@
-"""The traces that ship: totals as published, measured times of each bucket on each GPU and what
-follows from them for models that are not measured, sources, and the page that describes them."""
+"""The traces that ship: totals as published, measured times of each bucket on each GPU, sources,
+and the page that describes them."""
 
 from __future__ import annotations
 
