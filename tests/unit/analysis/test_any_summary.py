@@ -85,7 +85,7 @@ def drawn(draw: random.Random, summed: bool) -> dict:
     for row in made["tensors"]:
         row["first_sent_ns"] = row["ready_ns"] + draw.randrange(10**6)
         row["done_ns"] = draw.choice([None] * few + [row["first_sent_ns"] + 10**6] * 3)
-    most_held, one = draw.choice([None, 0, 0, 1, 10**4]), draw.random() < 0.7
+    most_held, one = draw.choice([None, None, 0, 1, 10**4]), draw.random() < 0.4
     for row in list(made["switch_counters"]):
         held = row["counter"] in HELD
         row["value"] = draw.randint(0, most_held or 0) if held else draw.randrange(1, 10**4)
@@ -288,7 +288,7 @@ def slow_run(run: dict, jobs: dict[int, dict], switches: dict[str, dict]) -> dic
     return found
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(24))
 def test_any_rows_are_summed_up_as_by_hand(seed, tmp_path):
     draw = random.Random(seed)
     summed = seed % 2 == 0
