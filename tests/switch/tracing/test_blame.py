@@ -209,8 +209,8 @@ def test_each_sum_that_is_wrong_is_named_and_no_right_one(seed):
         if setup.platform.system.name != "grid":  # whose plan has other ways
             told = {*re.findall(r"\bs\d\b", blame.way(setup, wrong))}
             assert told == {s.node for s in path.steps if members(s.packet) and s.kind == HANDLED}
-        more = dataclasses.replace(wrong, workers=4)
-        assert blame.first_wrong(path, more).startswith("not known: the values of the other")
+        more = blame.first_wrong(path, dataclasses.replace(wrong, workers=4))
+        assert more.startswith("not known: the values of the other")
         for step in steps:
             after, right = step.after, step.values
             filling = after is not None and (after.fragment, after.state) == (fragment, "filling")

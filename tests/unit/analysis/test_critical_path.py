@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pandas as pd
@@ -60,6 +61,8 @@ def test_pieces_follow_each_other_without_a_gap(data, ranks, count):
     assert [piece.start_ns for piece in path] == [begin, *(piece.end_ns for piece in path[:-1])]
     assert path[-1].end_ns == end
     assert all(piece.start_ns < piece.end_ns for piece in path)
+    for before, after in pairwise(path):  # only a call that needs all ranks leads to another one
+        assert before.worker == after.worker or after.kind in ("all_reduce", "recv")
 
 
 # Of a call's bytes, as table steps has them, those that one of n ranks has to send or receive.
@@ -74,17 +77,14 @@ MOVED = {
 def test_bytes_take_the_best_link_of_a_rank_or_what_its_switch_has_onwards(seed):
     """Hosts are at one leaf or at two of them; directions of a link have rates of their own."""
     draw = random.Random(seed)
-    rates = [10**9, 3 * 10**9, 10**10, 10**11]
     at = {f"h{rank}": draw.sample(["s1", "s2"], draw.randint(1, 2)) for rank in range(4)}
     pairs = [(leaf, host) for host, leaves in at.items() for leaf in leaves]
     pairs += [(leaf, "s3") for leaf in ("s1", "s2")]
-    rows = [(0, *ends, draw.choice(rates)) for ends in pairs for _ in range(2)]
+    rows = [(0, *ends, 10 ** draw.randint(8, 11)) for ends in pairs for _ in range(2)]
     rows += [(0, "s3", leaf, 10**12) for leaf in ("s1", "s2")]
     run = SimpleNamespace(
         links=pd.DataFrame(rows, columns=["repetition", "node", "neighbour", "rate_bps"]),
-        hosts=pd.DataFrame(
-            {"repetition": 0, "job": 0, "worker": range(4), "host": [*at]},
-        ),
+        hosts=pd.DataFrame({"repetition": 0, "job": 0, "worker": range(4), "host": [*at]}),
     )
     best = {ends: max(row[3] for row in rows if row[1:3] == ends) for ends in pairs}
     for kind, moved in MOVED.items():
