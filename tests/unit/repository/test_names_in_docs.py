@@ -23,7 +23,7 @@ PATH = re.compile(r"`([a-z_]+(?:\[[\d*:]*\])?(?:\.[a-z_\d*]+(?:\[[\d*:]*\])?)+)(
 FILE = re.compile(r"\.(?:py|yaml|json|p4|csv|html|md)$")
 # Of other programs that the pages show, by the page.
 FOREIGN = {
-    "README.md": {"--rm", "--privileged"},
+    "README.md": {"--rm", "--privileged", "--find-links"},
     "docs/dask.md": {
         *("--array", "--host", "--memory-limit", "--nthreads", "--nworkers", "--protocol"),
     },
