@@ -84,4 +84,4 @@ def test_the_expected_row_is_as_measured(capsys):
     rows = yaml.safe_load(expected_paths.FILE.read_text())["rows"]
     row = next(each for each in rows if each["name"] == "unpinned")
     assert command(expected_paths.FILE, expected_paths.ROWS, None, ["unpinned"]) == 0
-    assert f" {row['measured']:9.4g} " in capsys.readouterr().out
+    assert f" {row['measured']:9.4g}\n" in capsys.readouterr().out
