@@ -305,6 +305,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         r"RUN (sweep )?experiments/\w+\.yaml",
         Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),
+    (r"RUN sweep experiments/figures/formats\.yaml( jobs\[0\]\.\w+=\S+)+", _FIGURE),
     (r"RUN figure", Run("figure")),
     (r"RUN reproduce", Run("reproduce")),
     (r"RUN reproduce (\w+|--kick-the-tires)", _REPRODUCED),

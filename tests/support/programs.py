@@ -49,10 +49,11 @@ def draw(seed: int, size: int, dtype: type = np.float32) -> list[np.ndarray]:
     return [(random.normal(size=size) * scale).astype(np.float32) for _ in range(4)]
 
 
-def reference(arrays: list[np.ndarray], divisor: int = 1) -> np.ndarray:
-    """The sum as docs/training.md defines it, block by block, without the machines' code."""
+def reference(arrays: list[np.ndarray], divisor: int = 1, few: bool = True) -> np.ndarray:
+    """The sum as docs/training.md defines it, block by block, without the machines' code. few: each
+    rank adds up few values itself, as in an all_reduce."""
     parts: list[np.ndarray] = []
-    if len(arrays) * arrays[0].size <= client.FEW_WORDS:  # each rank adds them up
+    if few and len(arrays) * arrays[0].size <= client.FEW_WORDS:
         return (np.sum(arrays, axis=0, dtype=np.float64) / divisor).astype(np.float32)
     for start in range(0, arrays[0].size, BLOCK):
         blocks = np.stack([array[start : start + BLOCK] for array in arrays]).astype(np.float64)
@@ -171,6 +172,8 @@ class VirtualLink(client.Link):
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
             "floats": job.form_of_floats,
+            "wide": job.wide,
+            "formats": job.formats,
             "wide": job.wide,
         }
         super().__init__(memory_map.new_memory(words), facts)

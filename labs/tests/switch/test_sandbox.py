@@ -299,4 +299,4 @@ def test_where_no_namespaces_can_be_made_nothing_is_graded(monkeypatch, capsys, 
     finally:
         sandbox.bubblewrap.cache_clear()
     (line,) = capsys.readouterr().err.splitlines()
-    assert "No permissions to create new namespace" in line and "labs/TEACHERS.md" in line
+    assert "No permissions to create new namespace" in line and "labs/README.md" in line

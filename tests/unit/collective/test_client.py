@@ -230,6 +230,7 @@ def host_process(monkeypatch):
 
 
 FACTS = dict(rank=1, ranks=3, block_values=1024, floats=memory_map.FIXED_SCALE, members=[4, 7, 9])
+FACTS |= {"wide": (), "formats": ["int32"]}
 
 
 def test_a_rank_and_its_host_process_wake_each_other(host_process):
