@@ -174,7 +174,6 @@ class VirtualLink(client.Link):
             "floats": job.form_of_floats,
             "wide": job.wide,
             "formats": job.formats,
-            "wide": job.wide,
         }
         super().__init__(memory_map.new_memory(words), facts)
         self.network, self.number = network, number
