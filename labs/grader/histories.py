@@ -92,9 +92,9 @@ def draw_slots(rng: random.Random, slots: int, count: int) -> list[int]:
 
 
 def alike(rng: random.Random, number: int) -> int:
-    """A smaller number that differs in one bit; `number` itself if it is 0."""
+    """A smaller number that differs in one bit, often a high one; `number` itself if it is 0."""
     bits = [1 << bit for bit in range(32) if number >> bit & 1]
-    return number - rng.choice(bits[-2:] + bits or [0])
+    return number - rng.choice((bits if rng.random() < 0.5 else bits[-2:]) or [0])
 
 
 def dress(rng: random.Random, packet: Packet, flags: int = 0xFF, priority: bool = True) -> Packet:

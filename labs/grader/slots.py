@@ -165,21 +165,30 @@ class Stream:
         return header.number > own.number or not own.bitmap & header.bitmap
 
     def stale(self, packet: Packet) -> list[Packet]:
-        """One like a gradient whose set is in use, of an older fragment with a number much like it,
-        which is late; mostly none, and none if the set is not in use for it."""
-        own = self.model.sets.get(packet[Agg].slot, Set())
-        if own.number != packet[Agg].number or self.job.t.random.random() < 0.6:
-            return []
-        made = packet.copy()
-        made[Agg].number = alike(self.job.t.random, made[Agg].number)
-        return [made] if made[Agg].number < packet[Agg].number else []
+        """Those like a gradient of an older fragment, with a number much like the set's, which are
+        late: mostly none if its set is in use for it, and one in the slot's other set if all have
+        left that."""
+        rng, slot, made = self.job.t.random, packet[Agg].slot, list[Packet]()
+        own, other = (self.model.sets.get(at, Set()) for at in (slot, slot ^ 1 << 15))
+        for each, at, may in (
+            (own, slot, own.number == packet[Agg].number and rng.random() < 0.4),
+            (other, slot ^ 1 << 15, not other.bitmap),
+        ):
+            if may and (number := alike(rng, each.number)) < each.number:
+                made.append(packet.copy())
+                made[-1][Agg].number, made[-1][Agg].slot = number, at
+        return made
 
     def natural(self) -> tuple[int, Packet]:
-        """A worker's gradient, or the same again, and its port; it goes on where it may."""
+        """A worker's gradient, or the same again, and its port; it goes on where it may. At times
+        the first in a set is of a fragment that is given up: a newer one meets its sum."""
         rng, who = self.job.t.random, self.job.t.random.randrange(len(self.at))
         if self.at[who] in self.complete and self.at[who] + 1 < len(self.numbers):
             self.at[who] += rng.getrandbits(1)
-        return self.job.ports[who], self.gradient(who, self.at[who])
+        turn = self.at[who]
+        number, own = self.numbers[turn], self.model.sets.get(self.slot | turn % 2 << 15, Set())
+        number -= turn > 0 and not own.bitmap and own.number + 1 < number and rng.random() < 0.5
+        return self.job.ports[who], self.gradient(who, turn, number)
 
     def older(self) -> tuple[int, Packet]:
         """A gradient of an older fragment, or of a number that is older and much like the

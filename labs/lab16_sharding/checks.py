@@ -358,9 +358,10 @@ def _data(s: ShardStream) -> tuple[int, Packet]:
 
 
 def _request(s: ShardStream) -> tuple[int, Packet]:
-    """A request for a fragment that somebody owns."""
+    """A request for a fragment that somebody owns, from any hosts or none."""
     rng, job, who = s.job.t.random, s.job, s.job.t.random.randrange(len(s.at))
     packet = job.request(who, 0)
+    packet[Agg].bitmap = rng.choice((packet[Agg].bitmap, 0, rng.getrandbits(32)))
     packet[Agg].number, packet[Agg].slot = _any_place(s)
     return job.ports[who], dress(rng, packet)
 
@@ -489,6 +490,7 @@ def _arrivals(
     for at, size in rng.sample(list(shards), len(shards) - 1):
         now, pause = rng.randrange(2 * MS), rng.randrange(at, at + 2 * size)
         near = [n for n in outside if at - 5 <= n < at + size + 5] or outside
+        made.add((rng.randrange(1, MS), rng.choice(near)))  # before any silence
         for n in range(at, at + size):
             now += 2 * MS if n == pause else rng.randrange(1, rng.choice((9000, MS // 2)))
             if rng.random() < 0.7:

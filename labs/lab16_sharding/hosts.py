@@ -146,7 +146,7 @@ class GatherHost:
 def measured(rng: random.Random) -> list[Measured]:
     """Exchanges of several sizes, measured without losses."""
     made: list[Measured] = []
-    for workers, receipt in ((3, 40), (8, 60), (rng.randrange(5, 8), 90)):
+    for workers, receipt in ((3, 40), (8, 100), (rng.randrange(5, 8), 120)):
         packet, share = rng.randrange(220, 300), rng.randrange(70, 90)
         fragments, byte_ns = workers * share, rng.uniform(0.1, 4.0)
         delay = round(rng.uniform(0.05, 0.3) * fragments * packet * byte_ns)

@@ -284,7 +284,7 @@ def histories(t: Bench) -> None:
     while left := [s for s in streams if s.left or not s.complete(models[s.job.number])]:
         stream = rng.choice(left)
         each, model = stream.job, models[stream.job.number]
-        draw = rng.choices((_token, _answer, _late, _no_slot), (4, 8, 2, 2))[0]
+        draw = rng.choices((_token, _answer, _late, _no_slot), (4, 8, 4, 2))[0]
         port, m = draw(stream, model)
         packet = dress(rng, each.packet(port, m))
         own = model.slot(m.slot)
@@ -327,10 +327,15 @@ class Stream:
 
 
 def _token(s: Stream, model: Combiner) -> tuple[int, Message]:
-    """The token, or the next one if its worker may go on."""
-    if s.left and s.complete(model) and s.job.t.random.random() < 0.5:
+    """The token, or the next one if its worker may go on; at times with other experts or of another
+    worker, because a token is known by its number alone."""
+    rng, job = s.job.t.random, s.job
+    if s.left and s.complete(model) and rng.random() < 0.5:
         s.token = s.draw(s.left.pop(0))
-    return s.job.home(s.token), s.token
+    m = replace(s.token, values=numbers(job.t, VALUES))
+    if rng.random() < 0.2:
+        m.bitmap, m.worker = job.bits(job.experts()), rng.choice(job.workers)
+    return job.home(m), m
 
 
 def _answer(s: Stream, model: Combiner) -> tuple[int, Message]:
@@ -349,12 +354,14 @@ def _answer(s: Stream, model: Combiner) -> tuple[int, Message]:
 def _late(s: Stream, model: Combiner) -> tuple[int, Message]:
     """An older token or an answer to it; or an answer to one that has not come."""
     rng = s.job.t.random
-    port, m = rng.choice((_token, _answer))(s, model)
+    port, m = rng.choice((_token, _answer, _answer))(s, model)
     if not model.slot(s.slot).wanted:
         return port, m
     number = alike(rng, m.number)
-    if m.kind != DATA and rng.random() < 0.5:
+    if m.kind != DATA and rng.random() < 0.7:
         number = m.number ^ 1 << rng.randrange(32)
+    if m.kind == GRADIENT and rng.random() < 0.5:
+        m.kind, m.values = NOTHING, []
     return port, replace(m, number=number)
 
 

@@ -244,6 +244,7 @@ def orders(t: Bench) -> None:
 
 HALVES = ("half a step above an even number", "half a step above an odd number")
 OTHERS = ("nearly half a step", "a sum that cancels", "zeros of both signs", "below a unit")
+BESIDE = "a unit from half a step above an even number"
 
 
 def special(rng: random.Random, name: str, base: int, workers: int) -> list[list[int]]:
@@ -261,6 +262,9 @@ def special(rng: random.Random, name: str, base: int, workers: int) -> list[list
         column = [0] * workers
         if name.startswith("half"):
             column[:2] = one, code(high - 8, 0, sign)
+        elif name == BESIDE:
+            one = code(base + REACH, fraction, sign)
+            column[:3] = one, code(base + REACH - 8, 0, sign), code(base - 7, 0, rng.getrandbits(1))
         elif name.startswith("nearly"):
             column[:2] = one, code(high - 9, rng.randrange(100, 128), sign)
         elif name == "a sum that cancels":
@@ -276,8 +280,8 @@ def special(rng: random.Random, name: str, base: int, workers: int) -> list[list
 
 @LAB.check(10, "Rounding is right: to the nearest, to even, and after cancellation")
 def rounding(t: Bench) -> None:
-    tier = start(t, True)
-    names = [*HALVES, *OTHERS] * 4
+    tier = start(t, True, 3)
+    names = [*HALVES, *OTHERS, BESIDE] * 4
     for fragment, name in enumerate(t.random.sample(names, len(names))):
         t.case = name
         codes = special(t.random, t.case, tier.base, len(tier.bits))
@@ -452,7 +456,7 @@ def histories(t: Bench) -> None:
             bit = rng.choice((31, 0, rng.randrange(32)))
             other = replace(m, number=m.number ^ 1 << bit)
             stream.meets(port, other, packet, slot, "another fragment's packet")
-            if m.kind == RESULT and not stream.tier.parent and rng.random() < 0.8:
+            if ends and not stream.tier.parent and rng.random() < 0.8:
                 continue  # most sums of a root are made there
         where = {FREE: "empty", FILLING: "filling", SENT: "sent", DONE: "done"}[own.state]
         t.case = f"a {name} at a {'leaf' if stream.tier.parent else 'root'} whose set is {where}"
@@ -493,10 +497,11 @@ class Stream:
         self.tier.switch.expect(port, packet, want, f"{what} ({to or 'nothing'} should leave)")
 
     def goes_on(self) -> None:
-        """The children have the result, so they may send the next fragment."""
+        """The children have the result, so they may send the next fragment; at times the sum alone
+        has been sent, if they have the result from elsewhere."""
         own = self.model.sets.get(self.slot | self.turn % 2 << 15, Set())
-        ends = own.state == DONE and own.number == self.numbers[self.turn]
-        if ends and self.tier.t.random.random() < 0.3:
+        chance = {DONE: 0.3, SENT: 0.1}.get(own.state, 0)
+        if own.number == self.numbers[self.turn] and self.tier.t.random.random() < chance:
             self.turn += 1
             if self.turn < len(self.numbers):
                 self.sent = _sent(self.tier, self.numbers[self.turn])

@@ -197,7 +197,7 @@ def measured(rng: random.Random) -> list[Measured]:
         slots = next(n for n in range(1, 60) if tree_s(tiers, 60, size, n, link) == full)
         made.append(Measured("slots", (tiers, size, *units), slots))
         for window in (rng.randrange(3, 6), slots, 2 * slots):
-            fragments = 60 * window
+            fragments = (60 if window < slots else 4) * window  # so few that the first trip counts
             value = tree_s(tiers, fragments, size, window, link)
             made.append(Measured("tree_s", (tiers, fragments, size, window, *units), value))
         workers, share = rng.randrange(3, 7), rng.randrange(60, 90)

@@ -298,6 +298,22 @@ WRONG = {
             "                if (hdr.agg.kind == GRADIENT) { find_set(); join(); }\n"
             "                drop();\n            }\n        } else {",
         ),
+        _shard(
+            "an older fragment takes a set that all have left",
+            "} else if (hdr.agg.number < meta.number ||",
+            "} else if ((meta.bitmap != 0 && hdr.agg.number < meta.number) ||",
+        ),
+        _shard(
+            "a newer fragment needs a sum that is complete",
+            "if (hdr.agg.number > meta.number || meta.bitmap == 0) {",
+            "if ((hdr.agg.number > meta.number && meta.state == COMPLETE) || meta.bitmap == 0) {",
+        ),
+        _gather(
+            "a number in a gap is a sign of life",
+            _FOUND,
+            f"{_FOUND}            if min(self.shard) < number < max(self.shard):\n"
+            "                self.last = [now_ns for _ in self.last]\n",
+        ),
         _gather(
             "a shard of which nothing comes is not asked for",
             "self.last = [0] * len(shards)",
@@ -363,6 +379,16 @@ WRONG = {
             "                       hdr.agg.kind == NOTHING) {\n",
             "                       hdr.agg.kind == NOTHING) {\n                bit<16> lives;\n"
             "                slot_worker.read(lives, meta.slot);\n",
+        ),
+        _experts(
+            "a token again names its experts",
+            "hdr.agg.bitmap = meta.wanted & ~meta.seen;",
+            "hdr.agg.bitmap = hdr.agg.bitmap & ~meta.seen;",
+        ),
+        _experts(
+            "older numbers have a sign",
+            "else if (hdr.agg.number < meta.number)",
+            "else if ((int<32>) hdr.agg.number < (int<32>) meta.number)",
         ),
         _experts(
             "tokens without a slot from anybody",
@@ -446,6 +472,17 @@ WRONG = {
             "just above half is a tie",
             "(rest > 0x800000 || (rest == 0x800000 &&",
             "(rest > 0x8000ff || (rest >= 0x800000 &&",
+        ),
+        _tree(
+            "a sum that has been sent waits for its result",
+            "if (meta.state == FREE || hdr.agg.number > meta.number) {",
+            "if (meta.state == FREE || (hdr.agg.number > meta.number && meta.state != SENT)) {",
+        ),
+        _tree("a tie has 16 bits", "rest = size & 0xffffff;", "rest = size & 0xffff00;"),
+        _tree(
+            "a root that is done takes results again",
+            "(meta.state == FILLING && meta.parent == 0)",
+            "((meta.state == FILLING || meta.state == DONE) && meta.parent == 0)",
         ),
         _tree("just below half is a tie", "(rest == 0x800000 &&", "(rest >= 0x7fff00 &&"),
         _tree(

@@ -32,7 +32,7 @@ NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
     "lab15_training": {".py": ("packed",)},
     "lab16_sharding": {".p4": ("lossy",), ".py": ("receiver", "owner")},
     "lab17_experts": {".p4": ("histories",)},
-    "lab18_trees": {".p4": ("histories",)},
+    "lab18_trees": {".p4": ("rounding", "histories")},
     "lab19_floats": {
         ".p4": ("adder", "corners", "orders", "rounding", "spills", "histories"),
         ".py": ("exact_sums", "serves"),
