@@ -30,19 +30,21 @@ class Network:
 
     def __init__(self, error=None):
         self.calls = []
+        self.kinds = set()  # of values that are added
         self.error = error
 
-    def _done(self, name, array, result, out):
+    def _done(self, name, array, result, out, kind=None):
         self.calls.append((name, array.dtype))
+        self.kinds.add(kind)
         out.reshape(-1)[:] = result.reshape(-1)
         return Handle(self.error)
 
-    def allreduce_async(self, array, mean, out):
-        return self._done("allreduce", array, array if mean else 10 * array, out)
+    def allreduce_async(self, array, mean, out, kind):
+        return self._done("allreduce", array, array if mean else 10 * array, out, kind)
 
-    def reduce_scatter_async(self, array, mean, out):
+    def reduce_scatter_async(self, array, mean, out, kind):
         own = array.reshape(10, -1)[self.rank]
-        return self._done("reduce_scatter", array, own if mean else 10 * own, out)
+        return self._done("reduce_scatter", array, own if mean else 10 * own, out, kind)
 
     def all_gather_async(self, array, out):
         return self._done(

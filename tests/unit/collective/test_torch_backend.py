@@ -82,6 +82,7 @@ def test_ranks_multiply_before_the_sum(dtype, factor):
     made.reduce_scatter_single(part, whole, scatter).wait()
     assert part.tolist() == [30, 35] and torch.equal(whole, torch.arange(20, dtype=dtype))
     assert network.calls == [("allreduce", np.float32), ("reduce_scatter", np.float32)]
+    assert network.kinds == {str(dtype).removeprefix("torch.")}
 
 
 @pytest.mark.skipif(
@@ -390,18 +391,18 @@ def groups(monkeypatch):
     """Makes groups without gloo: (rank, size, what else a group of this backend is told). The job
     has three ranks, which are its workers 2, 0 and 1; `asked`: who has asked for a communicator of
     its own; `seats`: the workers that the job has been told."""
-    asked, seats = [], []
+    asked, seats, formats = [], [], []
 
     def join_as(*wish):
         asked.append(wish)
-        return types.SimpleNamespace(label="0 2")
+        return types.SimpleNamespace(label="0 2", add_in=formats.append)
 
-    def begin(name, rank, size):
+    def begin(name, rank, size, more=None):
         timeout = timedelta(seconds=9)
         options = types.SimpleNamespace(
             store=store, group_rank=rank, group_size=size, timeout=timeout, group_id=name
         )
-        return torch_backend.new_group(options)
+        return torch_backend.new_group(options, more)
 
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setattr(torch_backend, "_in_use", False)
@@ -412,9 +413,9 @@ def groups(monkeypatch):
         set=lambda key, worker: workers.update({int(key.removeprefix("worker ")): worker}),
         get=lambda key: workers[int(key.removeprefix("worker "))].encode(),
     )
-    job = types.SimpleNamespace(size=3, worker=1, seat=seats.append)
+    job = types.SimpleNamespace(size=3, worker=1, seat=seats.append, add_in=formats.append)
     monkeypatch.setattr(torch_backend.client, "join", lambda rank: job)
-    return types.SimpleNamespace(begin=begin, asked=asked, job=job, seats=seats)
+    return types.SimpleNamespace(begin=begin, asked=asked, job=job, seats=seats, formats=formats)
 
 
 def test_the_first_group_of_all_ranks_has_the_job(groups, monkeypatch):
@@ -424,7 +425,11 @@ def test_the_first_group_of_all_ranks_has_the_job(groups, monkeypatch):
     assert groups.begin("all", 2, 3) == (2, 3, groups.job, {}) and groups.seats == [[2, 0, 1]]
     rank, size, job, options = groups.begin("again", 2, 3)
     assert (rank, size, job.label, options) == (2, 3, "0 2", {"label": "0 2"})
-    assert groups.asked == [("two", 1, 2, 9.0), ("again", 2, 3, 9.0)]
+    assert groups.asked == [("two", 1, 2, 9.0), ("again", 2, 3, 9.0)] and not groups.formats
+    groups.begin("wide", 1, 2, {"sum": "float32"})
+    assert groups.formats == ["float32"]
+    with pytest.raises(UserError, match="pg_options of ina are {'sum': FORMAT}, not {'a': 1}"):
+        groups.begin("wrong", 1, 2, {"a": 1})
 
     def refuses(*wish):
         raise client.Refused("there are 2", ended=False)
@@ -489,7 +494,7 @@ class Job:
         out[:] = self.gathered("all_gather", array).numpy()
         return Done()
 
-    def reduce_scatter_async(self, array, mean, out):
+    def reduce_scatter_async(self, array, mean, out, kind):
         both = self.gathered("reduce_scatter", array).view(2, 2, -1)[:, self.gloo.rank()]
         out[:] = (both.mean(0) if mean else both.sum(0)).numpy()
         return Done()
