@@ -114,8 +114,8 @@ def fragments(run: Tables, held: Held) -> None:
             continue
         count, each, resent, results, asks = counts
         place, whole = f"job {name}", count * each
-        # SwitchML's opening chunks, which carry exponents alone, are sums as well.
-        opening = whole if system == "switchml" else 0
+        # Opening chunks of SwitchML and of trees, which carry exponents alone, are sums as well.
+        opening = whole if system in ("switchml", "tree") else 0
         if resent == 0:
             held.at_most(place, "sums of switches", sums[job], "fragments", whole + opening)
         if results is not None:

@@ -34,7 +34,7 @@ def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     for number, job in setup.jobs.items():
         row = jobs[number]
         own = [each for each in setup.groups.values() if each.ranks and each.ranks.job == number]
-        by_share = any(len(each.group.trees) > 1 for each in own)
+        by_share = any(len(each.group.trees) > 1 for each in (*own, job))
         if row["outcome"] == "finished" and not by_share:
             for (way, _), size in loads_of(setup, number).bytes.items():
                 here, there = platform.topology.links[way[0]]
