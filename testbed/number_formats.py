@@ -77,14 +77,12 @@ class NumberFormat:
         return BLOCK if self.numbers == BLOCKS else 32 // self.bits
 
     @property
-    def wider(self) -> NumberFormat | None:
-        """The format that the same switch program adds for values that are not rounded to fewer
-        bits; None if there is none."""
-        if self.bits == 32 or self.adder == BFLOAT16:
-            return None
-        return next(
-            each for each in FORMATS.values() if each.adder == self.adder and each.bits == 32
-        )
+    def together(self) -> list[str]:
+        """Names of the formats that a switch program of this one adds: this one, and that of values
+        which are not rounded to fewer bits, if there is one."""
+        same = (each for each in FORMATS.values() if each.adder == self.adder)
+        wider = [each.name for each in same if each.bits == 32 > self.bits]
+        return [self.name, *wider]
 
     @property
     def numbers(self) -> int:

@@ -68,11 +68,10 @@ def _too_many_for_words(
 
 def _not_together(job: Job, system: SystemOptions) -> str:
     """A format of a type that a switch does not add beside the system's."""
-    own = format_of(system)
-    wider = [own.wider.name] if own.wider else []
+    allowed = format_of(system).together
     given = job.sums.given.values() if job.sums else ()
-    wrong = next((each for each in given if each not in (own.name, *wider)), "")
-    return wrong and f"{wrong} with sum: {own.name}; allowed: {', '.join([own.name, *wider])}"
+    wrong = next((each for each in given if each not in allowed), "")
+    return wrong and f"{wrong} with sum: {allowed[0]}; allowed: {', '.join(allowed)}"
 
 
 def _least_values(system: SystemOptions, values_per_packet: int) -> int:

@@ -176,8 +176,7 @@ class JobSpec(Part):
     @property
     def formats(self) -> list[str]:
         """The format of sums, and the wider one of the same switch program, if there is one."""
-        wider = FORMATS[self.sum].wider
-        return [self.sum, wider.name] if wider else [self.sum]
+        return FORMATS[self.sum].together
 
     @property
     def form_of_floats(self) -> int:
