@@ -165,6 +165,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         room = filled + count - i + config.workers < out.shape[0]
         spare = room and state.next_request_ps <= now * 1000
         begun = server.stage[slot] != server_store.EMPTY  # by a worker that lacks the result
+        anew |= _still_waits(server, row, slot)
         verdict = _take(server, now, row, slot)
         if verdict == COMPLETES and delivered and not begun:
             _note_complete(server, now, flags, slot)
@@ -189,6 +190,17 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
 def _asks_for_result(server, row):
     """True if a worker sends its part of a row again, of which it lacks the result."""
     return wire.flags(row) & wire.RESEND != 0 and wire.sender(row) < server.config.workers
+
+
+@njit(cache=True)
+def _still_waits(server, row, slot):
+    """True if a worker sends its part of a row that began anew once more: no timer of others, who
+    have the result, makes up for a request that is lost."""
+    return (
+        server.flags[slot] & wire.AGAIN != 0
+        and _asks_for_result(server, row)
+        and not server_store.lacks(server, slot, wire.sender(row))
+    )
 
 
 @njit(cache=True)
