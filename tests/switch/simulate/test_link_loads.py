@@ -19,8 +19,11 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
-from testbed.setup.link_loads import TierLoad, loads_of
+from testbed.setup.link_loads import PAIRS, TierLoad, loads_of
 from testbed.simulate.simulation import Simulation
+from testbed.traffic.rank_calls import load_program
+from testbed.traffic.rank_counts import kind_of_group
+from testbed.traffic.rank_graph import SEND
 from tests.support.experiments import memory_line
 from tests.support.histories.cases import TINY
 from tests.support.ranks import drawn
@@ -148,6 +151,23 @@ def test_links_carry_what_was_counted(seed, tmp_path):
     else:
         assert found == wanted
     busiest(setup, kinds, tiers_of(setup, 0))
+    assert {kind for _, kind in kinds} == senders(setup)
+    for each in (*setup.jobs.values(), *setup.groups.values()):
+        timers = each.timers
+        assert timers.max_reminder_delay_ns >= 2 * timers.min_reminder_delay_ns
+        assert timers.max_timeout_ns >= timers.min_timeout_ns
+
+
+def senders(setup: Setup) -> set[str]:
+    """The kinds of groups whose ranks send something, and of ranks without one."""
+    job = setup.jobs[0]
+    if not job.job.has_ranks:
+        return {"dp"}
+    program = load_program(job.trace.ranks)
+    nodes = [(rank, node) for rank, nodes in enumerate(program.ranks) for node in nodes]
+    groups = {node.route for _, node in nodes if len(program.groups.get(node.group, ())) > 1}
+    pairs = any(not node.group and node.kind == SEND and node.peer != rank for rank, node in nodes)
+    return {*map(kind_of_group, groups), *([PAIRS] if pairs else [])}
 
 
 def busiest(setup: Setup, sizes: Counter[tuple[Way, str]], tiers: list[TierLoad]) -> None:

@@ -54,6 +54,8 @@ def test_a_window_is_twice_the_bandwidth_delay_product(system, slow, fast):
         assert window_of(load(runtime, "10 Mbit/s", "0", system)) == slow
     assert window_of(load(system=system)) == fast
     assert window_of(load(system=f"{{name: {system}, window: 33}}")) == 33
+    more = load(system="{name: ps, servers: 4}", topology="{kind: star, hosts: 12}")
+    assert window_of(more) == 319, "of four servers' links"
 
 
 def test_a_machine_is_not_as_fast_as_its_links():
