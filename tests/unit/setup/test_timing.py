@@ -19,7 +19,7 @@ from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.setup.planning import planned_jobs
-from testbed.setup.timing import round_trip_ns
+from testbed.setup.timing import communication_bound_ns, round_trip_ns, slowest_rate
 from tests.support.experiments import memory_line
 
 TEXT = """
@@ -325,3 +325,24 @@ def test_a_plan_needs_one_server(system, told):
     jobs = load_text(text.replace("hosts: 3", "hosts: 4")).jobs
     with pytest.raises(UserError, match=f"has {told} parameter servers? under X; a plan needs"):
         planned_jobs(jobs, "X")
+
+
+RAILS = """
+runtime: virtual
+topology: {kind: rails, servers: 2, ranks: 2, scale_up: {bandwidth: 1 Tbit/s},
+  nic: {bandwidth: 40 Gbit/s}}
+links: {each: [{between: [%s], bandwidth: 10 Gbit/s}]}
+system: switchml
+memory: {aggregators: 512}
+jobs: [{model: alexnet, workers: 4, iterations: 1, scale: 0.0001}]
+"""
+
+
+def test_among_servers_of_several_ranks_the_slowest_link_of_the_tree_counts():
+    rates = []
+    for ends in ("s1, s3", "s2, s3", "s1, s4"):  # the tree's root is s3
+        job = set_up(load_text(RAILS % ends)).jobs[0]
+        rates.append(slowest_rate(job.platform, job.group))
+        bound_ns = communication_bound_ns(job.platform, job.group, 100)
+        assert bound_ns == 100 * job.platform.frame_bits * 10**9 // rates[-1]
+    assert rates == [10 * 10**9, 10 * 10**9, 40 * 10**9]
