@@ -75,6 +75,8 @@ def test_a_server_on_a_slow_link_is_the_busiest_with_switches_too():
     slow = "delay: 1 us, each: [{between: [h5, s1], bandwidth: 40 Gbit/s}]"
     (text,) = warned(LOOP.replace("delay: 1 us", slow), "the busiest link is that of h5")
     assert "2.500 times" in text
+    alone = "bandwidth: unlimited, " + slow
+    assert not warned(LOOP.replace("bandwidth: 100 Gbit/s, delay: 1 us", alone), "the busiest")
 
 
 @pytest.mark.parametrize(("scale", "warns"), [(0.001, True), (1, False)])

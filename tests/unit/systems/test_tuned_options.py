@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
 
 from testbed.experiment.load import load_text, load_tried
 from testbed.schemes import set_up
+from testbed.setup.timing import product_of
 from testbed.setup.window_range import tried_values
 from tests.support.experiments import BASE, changed, message
 
@@ -78,14 +81,37 @@ def test_each_mistake_is_one_error(system, tune, said):
     assert "1 error " in found and found.count("\n") <= 2
 
 
-def test_best_spans_the_product_and_what_memory_has_a_use_for():
-    """At 100 Mbit/s a packet takes 26 us, and the product is some packets."""
+@settings(max_examples=20, deadline=None)
+@given(
+    rate=st.sampled_from((0.1, 1, 10, 100, 400)),
+    aggregators=st.sampled_from((1, 16, 512, 3000, 60_000)),
+    system=st.sampled_from(("esa", "atp", "ps", "ring")),
+)
+def test_best_spans_the_product_and_what_memory_has_a_use_for(rate, aggregators, system):
+    """Powers of two, from half of the smallest bandwidth-delay product. The pool's aggregators are
+    enough, or twice the largest product where a link needs more in flight; but for a pool, eight
+    times the product and 1,024."""
+    text = changed("bandwidth: 100 Mbit/s", f"bandwidth: {rate} Gbit/s") + "runtime: virtual\n"
+    pool = system in ("esa", "atp")
+    memory = f"memory: {{aggregators: {aggregators}}}\n" if pool else ""
+    made = load_text(
+        of(f"{{name: {system}, window: best}}", text=text).replace(
+            "memory: {aggregators: 128}\n", memory
+        )
+    )
+    setup = set_up(made)
+    products = [product_of(setup.platform, job.group) for job in setup.jobs.values()]
+    windows = tried_values(setup, made.tuning)["window"]
+    assert all(2 * a == b for a, b in zip(windows, windows[1:], strict=False))
+    most = max(1024, 8 * max(products))
+    if pool:
+        most = min(most, max(aggregators, 2 * max(products)))
+    assert windows[0] <= max(1, min(products) // 2) < 2 * windows[0]
+    assert windows[-1] <= most < 2 * windows[-1]
+
+
+def test_a_part_of_the_memory_ends_the_range():
     fast = changed("bandwidth: 100 Mbit/s", "bandwidth: 100 Gbit/s") + "runtime: virtual\n"
-    for text in (BASE, fast):
-        windows = tried(of("{name: esa, window: best}", text=text))["window"]
-        assert all(2 * a == b for a, b in zip(windows, windows[1:], strict=False))
-        assert windows[-1] >= 128
-    assert tried(of("{name: esa, window: best}", text=fast))["window"][0] >= 32
     text = of("{name: switchml, window: best}", text=fast)
     assert tried(text)["window"][-1] == 32  # two jobs, two sets of slots, 128 aggregators
     text = of("{name: tree, window: best}", text=fast)
