@@ -49,6 +49,7 @@ FIGURE_MEASURES = (
     "held_share",
     "absorbed_per_aggregator_s",
     "retransmissions",
+    "flow_bps",
     "flows_bps",
     "flows_jain",
     "sum_error",
