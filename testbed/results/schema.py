@@ -728,6 +728,18 @@ _DECLARED = (
         key=("repetition", "job", "worker", "communicator", "collective", "dtype", "route"),
     ),
     Table(
+        "rates",
+        "The rate at which the congestion control of each flow of kind `rc` lets it send, at up to"
+        " 1,000 times of the run. A run without such flows has no such table.",
+        (
+            _REPETITION,
+            _number("flow", "flow, in the order of the experiment file, from 0"),
+            _time("time_ns", "time of the look"),
+            _count("sending_bps", "the rate, or that of a window per round trip", unit="bit/s"),
+        ),
+        key=("repetition", "flow", "time_ns"),
+    ),
+    Table(
         "flows",
         "One row per flow of background traffic. A run without any has no such table.",
         (

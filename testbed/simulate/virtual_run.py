@@ -170,6 +170,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
     more: dict[str, object] = {"flows": simulation.flows()} if setup.flows else {}
+    if simulation.rates:
+        more["rates"] = simulation.rates
     if sums := collect.sum_rows(reports):
         more["sums"] = sums
     of_nodes = collect.time_tables(times)
