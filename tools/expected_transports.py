@@ -53,8 +53,9 @@ def run(
     compute: float = 0.7,
     network: str = "",
     queue: int = 4000,
+    table: str = "flows",
 ) -> list[dict]:
-    """Rows of table flows of these flows; in a star of so many hosts without a network."""
+    """Rows of a table of these flows; in a star of so many hosts without a network."""
     values = {
         "flows": ", ".join(f"{{{each}}}" for each in flows),
         "links": links,
@@ -63,7 +64,7 @@ def run(
         "compute": compute,
     }
     setup = set_up(load_text(EXPERIMENT % values))
-    return run_repetition(setup, prepare(setup).compiled)["flows"]
+    return run_repetition(setup, prepare(setup).compiled)[table]
 
 
 @functools.cache

@@ -367,11 +367,12 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     jobs_short, jct_short_ns, jct_p99_short_ns and so on their number and both of each class of
     length (see `_by_length`), and waiting_mean_ns what they waited for hosts of it; values_checked
     are those of jobs that replay, values_summed those that were handed back to programs, which
-    alone know them; flows_bps is the mean goodput of the flows of background traffic, flows_jain
-    Jain's index of them (see `_of_flows`); sum_error is the mean error of sums that were kept,
-    order_bits their bits that the order of additions has changed; server_share is the share of
-    fragments whose sum no switch completed, overflow_share that of fragments with results that
-    overflowed, at the worker with most of them; worker_bytes are those that workers have sent;
+    alone know them; flow_bps is the goodput of the first flow of background traffic, flows_bps the
+    mean, flows_jain Jain's index of them (see `_of_flows`); sum_error is the mean error of sums
+    that were kept, order_bits their bits that the order of additions has changed; server_share is
+    the share of fragments whose sum no switch completed, overflow_share that of fragments with
+    results that overflowed, at the worker with most of them; worker_bytes are those that workers
+    have sent;
     samples_per_s is the sum over jobs that were not killed, scaling_efficiency their mean; what
     requests to served models measured is of all such jobs together (serving_data.py); shares of
     memory weigh every aggregator alike.
@@ -442,12 +443,14 @@ def _of_sums(results: Results) -> pd.DataFrame:
 
 
 def _of_flows(flows: pd.DataFrame) -> dict[str, float]:
-    """Mean goodput of a repetition's flows in bit/s, and Jain's index of fairness, (sum x)^2 / (n
-    sum x^2): 1 where all have the same, 1 / n where one has all. NaN without flows."""
+    """Goodput of a repetition's first flow and mean of all in bit/s, and Jain's index of fairness,
+    (sum x)^2 / (n sum x^2): 1 where all have the same, 1 / n where one has all. NaN without
+    flows."""
     rates = _floats(flows["mean_bps"])
     squares = len(rates) * (rates**2).sum()
     fairness = float(rates.sum() ** 2 / squares) if squares > 0 else float("nan")
-    return {"flows_bps": _mean(rates), "flows_jain": fairness}
+    first = float(rates[0]) if len(rates) else float("nan")
+    return {"flow_bps": first, "flows_bps": _mean(rates), "flows_jain": fairness}
 
 
 LENGTHS = ("short", "medium", "long")

@@ -74,6 +74,7 @@ MEASURES = {
         "absorbed_per_aggregator_s", "absorbed / s / aggregator", "count", lacks="switch memory"
     ),
     "retransmissions": Measure("retransmissions", "sent again", "count"),
+    "flow_bps": Measure("flow_bps", "goodput of the first flow", "rate", lacks="flows"),
     "flows_bps": Measure("flows_bps", "goodput of a flow", "rate", lacks="flows"),
     "flows_jain": Measure("flows_jain", "Jain's index of flows", lacks="flows"),
     "sum_error": Measure("sum_error", "mean error of a sum", "error", lacks="sums"),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OVER_TIME = ("occupancy", "iterations")  # figures over a run's time
 _JOBS = 24  # jobs that get bars of their own
+_FLOWS = 8  # flows that get lines
 _NAME = 24  # characters of a line beside lying bars
 
 
@@ -70,6 +71,32 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
         yield "departures", figure
     if len(runs[0].iterations):
         yield "iterations", timeline(runs[0])
+    if len(runs[0].rates):
+        yield "rates", rates(runs[0])
+
+
+def rates(results: Results) -> Figure:
+    """Rates at which congestion control lets flows send, over the first repetition; of the first
+    flows."""
+    found = results.rates[results.rates["repetition"] == results.rates["repetition"].min()]
+    names = results.flows.drop_duplicates("flow").set_index("flow")["name"]
+    scale, unit = units.time_unit(int(found["time_ns"].max()))
+    figure = new_figure(plot_style.PAGE, 2.6)
+    axes = figure.add_subplot()
+    for flow, rows in list(found.groupby("flow"))[:_FLOWS]:
+        color = plot_style.JOB_COLORS[flow % len(plot_style.JOB_COLORS)]
+        axes.plot(
+            rows["time_ns"] / scale,
+            rows["sending_bps"] / 1e9,
+            color=color,
+            lw=0.8,
+            label=names[flow],
+        )
+    axes.set_xlabel(f"time, {unit}")
+    axes.set_ylabel("rate of sending, Gbit/s")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right")
+    return figure
 
 
 def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> Figure:

@@ -3,6 +3,7 @@ tables."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,12 +40,12 @@ class Lines(NamedTuple):
 def write_report(
     folder: Path, run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome]
 ) -> None:
-    """Draw queues and throughput over time, and write report.html. Raises OSError."""
+    """Draw queues and rates over time, and write report.html. Raises OSError."""
     import matplotlib
 
     from testbed.analysis.figures.figure_files import save as save_figure
 
-    drawn = [each for each in (_queues(run), _throughput(tables["throughput"])) if each.values]
+    drawn = [each for each in (_queues(run), *_rates(tables["throughput"])) if each.values]
     with matplotlib.rc_context(plot_style.rc()):
         for each in drawn:
             save_figure(_figure(each), folder / f"{each.name}.png")
@@ -85,16 +86,17 @@ def _queues(run: VirtualRun) -> Lines:
     return Lines("queues", "Packets in the queue", "", list(looks.times_ns), series)
 
 
-def _throughput(rows: Rows) -> Lines:
-    """Throughput of the fastest flows."""
-    found: dict[str, list[float]] = {}
-    times: dict[int, None] = {}
-    for row in rows:
-        found.setdefault(row["flow"], []).append(row["throughput_bps"] / 1e9)
-        times[row["time_ns"]] = None
-    chosen = sorted(found, key=lambda name: (-sum(found[name]), name))[:MOST_LINES]
-    series = {name: found[name] for name in chosen}
-    return Lines("throughput", "Throughput", "Gbit/s", list(times), series)
+def _rates(rows: Rows) -> Iterator[Lines]:
+    """Throughput of the fastest flows, and the rates at which congestion control lets them send."""
+    for name, title in (("throughput", "Throughput"), ("sending", "Rate of sending")):
+        found: dict[str, list[float]] = {}
+        times: dict[int, None] = {}
+        for row in rows:
+            if (rate_bps := row[f"{name}_bps"]) is not None:
+                found.setdefault(row["flow"], []).append(rate_bps / 1e9)
+                times[row["time_ns"]] = None
+        chosen = sorted(found, key=lambda flow: (-sum(found[flow]), flow))[:MOST_LINES]
+        yield Lines(name, title, "Gbit/s", list(times), {flow: found[flow] for flow in chosen})
 
 
 def _label(lines: Lines) -> str:

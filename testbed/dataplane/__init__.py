@@ -11,7 +11,7 @@ switch that offers the control interface of `p4engine.control.client.Client`.
 
 from testbed.dataplane.install_tables import install, program
 from testbed.dataplane.job_tables import JobTables
-from testbed.dataplane.link_shaping import shape_links
+from testbed.dataplane.link_shaping import give_buffer, shape_links
 from testbed.dataplane.loss_notes import read_notes
 from testbed.dataplane.memory_snapshot import (
     MemorySnapshot,
@@ -27,6 +27,7 @@ __all__ = [
     "SnapshotHistory",
     "SnapshotTaker",
     "counters",
+    "give_buffer",
     "install",
     "take_snapshot",
     "occupancy",

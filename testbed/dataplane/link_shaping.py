@@ -6,13 +6,22 @@ on the host's behalf. Packets from another switch have been shaped there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from p4fabric.base import lossless_buffers
+from p4fabric.base.lossless_buffers import LATENESS_NS
+
 from testbed.dataplane.loss_notes import note_calls
+from testbed.experiment.schema_network import STAY
+from testbed.protocols import sizes
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
     from testbed.setup.job_setups import Control, Platform
+
+# Job and fragment of a packet: 8 bytes from here on, of which the third and fourth do not count
+SUM_BYTES = sizes.FRAME_OVERHEAD + 4, 0xFFFF_0000_FFFF_FFFF
 
 
 def shape_links(platform: Platform, switch: str, client: Control, latency_ns: int = 0) -> None:
@@ -32,6 +41,22 @@ def shape_links(platform: Platform, switch: str, client: Control, latency_ns: in
         if topology.is_host(neighbour):
             calls.append(("port_shape", port, "ingress", *_shape(entering)))
     client.batch([*calls, *note_calls(platform, switch)])
+
+
+def give_buffer(
+    platform: Platform, switch: str, client: lossless_buffers.Buffered, longest: int
+) -> None:
+    """Give a switch its buffer, after the shapes of its links, where they are lossless. `client`:
+    as in `shape_links`, of the embedded switch; `longest`: bytes of a frame."""
+    given = platform.lossless
+    if given is None:
+        return
+    latency_ns = platform.virtual.switch_latency_ns if platform.virtual else LATENESS_NS
+    ends = lossless_buffers.ports_of(platform.topology, switch, platform.link)
+    plan = lossless_buffers.plan_buffer(given, ends, longest, latency_ns, given.priority)
+    if given.sums == STAY:
+        plan = replace(plan, buffer=replace(plan.buffer, held=SUM_BYTES))
+    lossless_buffers.make_lossless(plan, platform.topology, switch, client)
 
 
 def _shape(link: LinkDirection, latency_ns: int = 0) -> tuple[int | float | None, ...]:

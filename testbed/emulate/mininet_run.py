@@ -12,11 +12,12 @@ import functools
 import importlib
 import json
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from p4fabric.base.captured_ports import CapturedPort
 from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.base.steps import quiet_console, step
 from p4fabric.emulate.prompt import open_prompt
 from rich.console import Console
@@ -48,6 +49,8 @@ from testbed.setup.late_trees import asked_again, late_jobs, with_job
 from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:
+    from p4engine.switch.library import Switch
+
     from testbed.dataplane.failover import Failover
     from testbed.emulate.session import Session
     from testbed.protocols.host_spec import HostSpec
@@ -161,6 +164,7 @@ class Repetition:
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[collect.Life]] = {}
         self.stats: dict[str, list[dict]] = {}
+        self.flow_control: dict[str, dict[str, list[Row]]] = {}  # of lossless links
         self._still_before: dict[str, int] = {}  # standstills of each switch until the run's start
 
     @property
@@ -225,6 +229,24 @@ class Repetition:
             self.switches.stop()
             self.hosts.close()
 
+    @contextlib.contextmanager
+    def _naming_pauses(self) -> Iterator[None]:
+        """An error of a run on lossless links says also who has paused whom."""
+        lossless = self.setup.platform.lossless
+        try:
+            yield
+        except RunError as error:
+            if lossless is None:
+                raise
+            clients = cast("dict[str, Switch]", self.switches.clients)
+            look = PauseWatch(self.topology, clients, lossless.priority)
+            said = look.paused_by_hosts() or [
+                f"{each.neighbour} has paused {'-p'.join(map(str, each.place))}, where"
+                f" {each.packets} packets wait"
+                for each in look.blocked()
+            ]
+            raise RunError("\n  ".join([str(error), *said]), error.log_tail, error.log) from error
+
     def _configure(self, name: str) -> None:
         """Links and tables of one switch."""
         with self.switches.asked(name, "cannot be configured") as client:
@@ -272,6 +294,10 @@ class Repetition:
             counters = dataplane.counters(platform, client, whole)
             ports, left = dataplane.port_counts(platform, client)
             counts = counters, ports, left, dataplane.read_notes(platform, client)
+            if platform.lossless is not None:  # of its last life, if it was started again
+                self.flow_control[name] = collect.lossless_rows(
+                    platform, name, cast("Switch", client), time.monotonic_ns()
+                )
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
 
@@ -350,10 +376,11 @@ class Repetition:
                 platform.options.lossless_reason,
                 programs,
             )
-            if beside:
-                prompt_beside(session.network, watch.run)
-            else:
-                watch.run()
+            with self._naming_pauses():
+                if beside:
+                    prompt_beside(session.network, watch.run)
+                else:
+                    watch.run()
             progress.last(watch.end_ns - start_ns, memory.latest)
         self.flows.stop()
         with step(console, "collecting the results"):
@@ -455,7 +482,10 @@ class Repetition:
         trusted += self._standstills(watch, faults)
         if setup.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
-        flow_rows = {"flows": self.flows.rows()} if setup.flows else {}
+        flow_rows: dict[str, list[Row]] = {"flows": self.flows.rows()} if setup.flows else {}
+        for name in self.flow_control:
+            for table, own in self.flow_control[name].items():
+                flow_rows.setdefault(table, []).extend(own)
         said = self._programs.rows() if self._programs is not None else []
         measure_rows = {"measures": said} if said else {}
         called = self._programs.collectives() if self._programs is not None else []

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.emulate.nodes import P4Switch, connect
 
 from testbed import dataplane
+from testbed.experiment.schema_background import LARGEST_PACKET
 from testbed.machine import kernel_probe
 
 if TYPE_CHECKING:
+    from p4fabric.base.lossless_buffers import Buffered
     from p4fabric.emulate.mininet_network import Network
     from p4fabric.emulate.spawner import Process
 
@@ -99,6 +101,8 @@ class Embedded:
 
     def shape(self, switch: str, client: Control) -> None:
         dataplane.shape_links(self._platform, switch, client)
+        longest = max(self._platform.longest_frame_bytes, LARGEST_PACKET)
+        dataplane.give_buffer(self._platform, switch, cast("Buffered", client), longest)
 
 
 class Bmv2:

@@ -1,7 +1,4 @@
-"""Checks of lossless links, and for systems that cannot recover from lost packets.
-
-Lossless links (`links.lossless`) stop senders before a buffer is full, if it has room for what
-still comes then; a buffer without is an error.
+"""Checks for systems that cannot recover from lost packets.
 
 Some options make a system rely on a network that delivers every packet once and in order
 (`SystemOptions.lossless_reason`). Then settings that lose, duplicate or reorder packets are errors
@@ -19,21 +16,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from p4fabric.base.config.lossless_settings import CREDITS
 from p4fabric.base.config.problems import Path, Problem
-from p4fabric.base.lossless_buffers import BufferPlan, plan_buffers, without_rate
 from p4fabric.base.topology import Topology
 
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule
-from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_network import STAY, LinkOptions, Links, lossless_of
-from testbed.protocols.sizes import frame_bytes, memory_part
+from testbed.experiment.schema_network import LinkOptions, Links, lossless_of
+from testbed.protocols.sizes import memory_part
 from testbed.routing.job_tree import job_tree, root_switch
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection
-    from testbed.experiment.schema_background import Background
     from testbed.systems.options import SlotOptions, SystemOptions
 
 Direction = tuple[int, int]  # a link's index, and 0 there or 1 back
@@ -59,71 +52,6 @@ def lossy_links(
                     what = f"{direction.source} to {direction.target}, {key}: {what}"
                 found.setdefault(place, Problem(place, what))
     yield from found.values()
-
-
-def lossless_links(
-    system: SystemOptions,
-    sound_links: Links,
-    network: Topology,
-    directions: Sequence[tuple[LinkDirection, LinkDirection]],
-    runtime: str,
-    frame: int,
-    switch: str = "",
-    background: Sequence[Background] = (),
-    virtual: VirtualTime | None = None,
-) -> Found:
-    """Links that cannot be lossless as the file has them."""
-    given = lossless_of(sound_links)
-    if given is None:
-        return
-    place: Path = ("links", "lossless")
-    if runtime != "virtual":
-        who = "BMv2 has no pause frames" if switch == "bmv2" else "switches do not pause there"
-        yield Problem(place, f"is for runtime virtual; {who}: take it out, or take runtime virtual")
-        return
-    link = directions.__getitem__
-    if unlimited := without_rate(network, link):
-        yield Problem(place, f"{unlimited} has no bandwidth, which pauses are counted in; give all")
-        return
-    if given.sums == STAY and system.name != "tree":
-        what = f"found {STAY} with system {system.name}; allowed: leave, or system tree"
-        yield Problem((*place, "sums"), what)
-        return
-    unfit, strict = ["reorder"], given.control
-    if given.control == CREDITS:
-        unfit = ["reorder", "loss"]
-    if given.sums == STAY:  # a packet that comes again would stay for ever
-        unfit, strict = ["reorder", "loss", "duplicate"], f"sums: {STAY}"
-    for both in directions:
-        for way in both:
-            for key in unfit:
-                if getattr(way, key):
-                    what = f"{way.source} to {way.target}: found {key} {shown(way, key)}"
-                    yield Problem(place, f"{what}; allowed: 0 with {strict}")
-                    return
-    longest = max([frame, *(each.packet_bytes for each in background)])
-    latency_ns = (virtual or VirtualTime()).switch_latency_ns
-    for name, plan in plan_buffers(given, network, link, longest, latency_ns):
-        if plan.too_small:
-            where = (*place, plan.too_small_key) if _is_mapping(sound_links) else place
-            yield Problem(where, f"{name}, {plan.too_small}")
-            return
-
-
-def _is_mapping(links: Links) -> bool:
-    return not isinstance(links.lossless, str | None)
-
-
-def buffers_of(experiment: Experiment) -> dict[str, BufferPlan]:
-    """The buffer of each switch, by name; empty where links lose packets."""
-    given = lossless_of(experiment.links)
-    if given is None:
-        return {}
-    frame = frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    longest = max([frame, *(each.packet_bytes for each in experiment.background)])
-    latency_ns = (experiment.virtual or VirtualTime()).switch_latency_ns
-    topology, link = experiment.topology_object(), experiment.directions.__getitem__
-    return dict(plan_buffers(given, topology, link, longest, latency_ns))
 
 
 RESTARTS = Rule(  # planned faults that lose packets and registers while jobs go on

@@ -97,7 +97,7 @@ class Links(LinkSettings):
         default=None,
         json_schema_extra={"default": "none: full queues drop packets"},
         description="Links that lose nothing to full queues: `pfc`, `cbfc`, or a mapping; see"
-        " [fabric.md](fabric.md). Only with runtime virtual.",
+        " [fabric.md](fabric.md). Not with BMv2.",
     )
     each: tuple[LinkException, ...] = Field(
         default=(),

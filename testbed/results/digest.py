@@ -28,6 +28,7 @@ OPTIONAL = {
 LATER = {
     "sums",  # a run that keeps them is the same run
     *("departures", "queues", "losses", "resent", "steps", "tuning", "requests"),
+    "rates",
     *("links.marks", "jobs.marked_results"),
     *("flows.marked", "flows.cnps", "flows.cuts", "flows.resent_gap", "flows.resent_timeout"),
 }

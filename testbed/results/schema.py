@@ -49,6 +49,7 @@ FIGURE_MEASURES = (
     "held_share",
     "absorbed_per_aggregator_s",
     "retransmissions",
+    "flow_bps",
     "flows_bps",
     "flows_jain",
     "sum_error",
@@ -725,6 +726,18 @@ _DECLARED = (
             _time("time_ns", "sum of the times from a call to its end; null: unknown", True),
         ),
         key=("repetition", "job", "worker", "communicator", "collective", "dtype", "route"),
+    ),
+    Table(
+        "rates",
+        "The rate at which the congestion control of each flow of kind `rc` lets it send, at up to"
+        " 1,000 times of the run. A run without such flows has no such table.",
+        (
+            _REPETITION,
+            _number("flow", "flow, in the order of the experiment file, from 0"),
+            _time("time_ns", "time of the look"),
+            _count("sending_bps", "the rate, or that of a window per round trip", unit="bit/s"),
+        ),
+        key=("repetition", "flow", "time_ns"),
     ),
     Table(
         "flows",

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from p4fabric.base.lossless_buffers import Buffered, buffer_use, pauses_by_cause
 
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import Notes
@@ -483,6 +484,21 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
             }
         )
     return rows
+
+
+def lossless_rows(
+    platform: Platform, name: str, switch: Buffered, now_ns: int
+) -> dict[str, list[Row]]:
+    """Rows of tables pauses and buffers of a switch whose links are lossless. switch: it, or its
+    control interface; now_ns: on its clock."""
+    assert platform.lossless is not None
+    topology, named = platform.topology, {"switch": name}
+    told = pauses_by_cause(switch, topology.ports(name), now_ns)
+    used = buffer_use(switch, topology, name, platform.lossless.priority)
+    return {
+        "pauses": [named | row for row in told],
+        "buffers": [named | row for row in used],
+    }
 
 
 def whole_sums(

@@ -105,9 +105,9 @@ class PoolScheme(ServerScheme):
         )
 
     def window_rule(self, platform: Platform, job: JobSetup) -> str:
-        """Rule for the fragments that count against the window. A program leaves fragment numbers
-        out, so positions say nothing, and fragments in flight count."""
-        if job.job.is_program:
+        """Rule for the fragments that count against the window. Programs and ranks make their calls
+        in an order of their own, so positions say nothing, and fragments in flight count."""
+        if job.job.is_program or job.job.has_ranks:
             return "in_flight"
         return _options(platform).window_rule
 

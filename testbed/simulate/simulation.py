@@ -15,6 +15,7 @@ from p4fabric.base.errors import RunError
 from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.simulate import loop
 from p4fabric.simulate.event_queue import NEVER
+from p4fabric.simulate.flow_machine import sending_bps
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes, title
@@ -42,7 +43,8 @@ POOL_STEPS = 4  # of samples to one that looks at places in the pool
 class Simulation:
     """One repetition of an experiment.
 
-    Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `cluster`
+    Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `rates`
+    (rows of that table), `cluster`
     (where jobs come and go), `control` (where links fail, or jobs start late that may get trees
     then), `unfinished` (why a job could not finish, by its number)."""
 
@@ -50,14 +52,16 @@ class Simulation:
         self, setup: Setup, compiled: Compiled, threads: int = 1, sampled: bool = True
     ) -> None:
         """`threads`: at most so many work on it; the results do not depend on it. `sampled`: False
-        for no samples of the switches' memory."""
+        for no samples of the switches' memory and of rates."""
         platform = setup.platform
         self.nodes = world.build(setup, compiled)
         self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
-        self._sampled = sampled and platform.aggregators > 0
-        if self._sampled:
-            self._look = dataplane.SnapshotTaker(platform)
+        self._connections = [flow for flow in setup.flows if flow.keys.is_rc]
+        self.rates: list[Row] = []
+        memory = platform.aggregators > 0
+        self._sampled = sampled and (memory or bool(self._connections))
+        self._look = dataplane.SnapshotTaker(platform) if memory else None
         self.cluster = None
         if platform.arrivals:
             self.cluster = Cluster(self.nodes, Admission(setup))
@@ -164,15 +168,21 @@ class Simulation:
         if self._samples == self._max_samples:
             self._step_ns *= 2
             self.snapshots.keep_every_second()
+            self.rates = [row for row in self.rates if row["time_ns"] % self._step_ns == 0]
             self._samples //= 2
         if time_ns % self._step_ns and not last:
             return
         self._samples += 1
         # The places in the pool make a picture; they need fewer samples, and are dearer.
         at_pool = time_ns % (POOL_STEPS * self._step_ns) == 0
-        for name, switch in self.nodes.switches.items():
-            running = self.cluster.running_at(name) if self.cluster else None
-            self.snapshots.add(name, time_ns, self._look(switch, at_pool, running))
+        if look := self._look:
+            for name, switch in self.nodes.switches.items():
+                running = self.cluster.running_at(name) if self.cluster else None
+                self.snapshots.add(name, time_ns, look(switch, at_pool, running))
+        told = self.rates and self.rates[-1]["time_ns"] == time_ns
+        for flow in () if told else self._connections:
+            rate_bps = sending_bps(self.nodes.background[flow.source][0].part, flow)
+            self.rates.append({"flow": flow.number, "time_ns": time_ns, "sending_bps": rate_bps})
 
     # -- what went wrong
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.base import units
 from p4fabric.base.errors import RunError
-from p4fabric.base.lossless_buffers import buffer_use, pauses_by_cause
 from p4fabric.base.steps import step
 from p4fabric.simulate.captures import Captures
 from rich.console import Console
@@ -151,11 +150,9 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         losses += collect.loss_rows(platform, name, own, notes[-1:])
         departures += collect.departure_rows(platform, name, left)
         if platform.lossless is not None:
-            named, topology = {"switch": name}, platform.topology
-            priority = platform.lossless.priority
-            found = pauses_by_cause(switch, topology.ports(name), simulation.now_ns)
-            pauses += (named | row for row in found)
-            buffers += (named | row for row in buffer_use(switch, topology, name, priority))
+            found = collect.lossless_rows(platform, name, switch, simulation.now_ns)
+            pauses += found["pauses"]
+            buffers += found["buffers"]
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
@@ -173,6 +170,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
     more: dict[str, object] = {"flows": simulation.flows()} if setup.flows else {}
+    if simulation.rates:
+        more["rates"] = simulation.rates
     if sums := collect.sum_rows(reports):
         more["sums"] = sums
     of_nodes = collect.time_tables(times)

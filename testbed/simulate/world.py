@@ -11,7 +11,7 @@ import gc
 import socket
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
 from p4fabric.base.hops import switch_of
-from p4fabric.base.lossless_buffers import make_lossless, plan_buffer, ports_of
 from p4fabric.base.topology import host_ip, host_mac, switch_mac
 from p4fabric.simulate import event_queue, loop
 from p4fabric.simulate.frames import FrameMemory
@@ -34,7 +33,7 @@ from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
-from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS, STAY
+from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
@@ -48,8 +47,6 @@ from testbed.workload.machine_group import grouped
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
-# Job and fragment of a packet: 8 bytes from here on, of which the third and fourth do not count
-SUM_BYTES = sizes.FRAME_OVERHEAD + 4, 0xFFFF_0000_FFFF_FFFF
 IP_TOS_CLASS = 5  # the first bit of a packet's class
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
@@ -379,15 +376,7 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
     )
     assert platform.virtual is not None
     dataplane.shape_links(platform, name, switch, platform.virtual.switch_latency_ns)
-    if platform.lossless is not None:
-        longest = _longest_frame(setup)
-        latency_ns = platform.virtual.switch_latency_ns
-        ends = ports_of(platform.topology, name, platform.link)
-        given = platform.lossless
-        plan = plan_buffer(given, ends, longest, latency_ns, given.priority)
-        if given.sums == STAY:
-            plan = replace(plan, buffer=replace(plan.buffer, held=SUM_BYTES))
-        make_lossless(plan, platform.topology, name, switch)
+    dataplane.give_buffer(platform, name, switch, _longest_frame(setup))
     dataplane.install(setup, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.

@@ -227,6 +227,7 @@ def test_tcp_fills_its_link_and_shares_it(tmp_path):
     )
     _, found = run_text(tmp_path, star(MARKING, 3, more, links=links))
     rates = [flow(found, name)["throughput_bps"] for name in ("t-h1-h3", "t-h2-h3")]
+    assert {row["sending_bps"] for row in found["throughput"]} == {None}  # no connections
     assert 9.5e9 < sum(rates) <= 10.01e9 and min(rates) > 2e9
     drops = port(found, "s1", 3, "egress")["queue_drops"]
     assert drops == sum(flow(found, name)["lost"] for name in ("t-h1-h3", "t-h2-h3")) > 0
@@ -246,6 +247,8 @@ def test_connections_follow_the_marks_of_a_program(tmp_path):
         dropped[ecn] = port(found, "s1", 3, "egress")["queue_drops"]
         assert (min(row["marked"] for row in rows) > 0) == (ecn == "ect0")
         assert min(row["received"] for row in rows) > 30
+        allowed = [row["sending_bps"] for row in found["throughput"]]
+        assert max(allowed) == 10**10 and (min(allowed) < 10**10) == (ecn == "ect0")
     assert dropped["ect0"] == 0 < dropped["not-ect"]
     wrong = "flows: [{name: t, from: h1, to: h3, rate: 1 Gbit/s, congestion_control: swift}]\n"
     with pytest.raises(UserError, match="udp with congestion_control"):

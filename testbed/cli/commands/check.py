@@ -50,7 +50,7 @@ def call(options: Namespace) -> int:
     from p4fabric.base.steps import step
 
     from testbed.cli import tree_text
-    from testbed.experiment.lossless_checks import buffers_of
+    from testbed.experiment.link_buffers import buffers_of
     from testbed.run_parts.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, regime_check, scale_check

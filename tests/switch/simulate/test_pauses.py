@@ -13,10 +13,12 @@ from p4fabric.base.errors import RunError
 
 from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
+from testbed.systems import SYSTEMS
 from testbed.tracing import paused, rerun
 from testbed.tracing.fragments import Fragment
 from tests.support.experiments import memory_line, setup_of
 from tests.support.experiments import message as refused
+from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 
 TEXT = """
@@ -69,12 +71,12 @@ PFC = "{control: pfc, threshold: 10 KiB}"
 CREDITS = "{control: cbfc, headroom: 20 KiB}"
 
 
-SYSTEMS = ["{name: esa, window: 256}", "{name: switchml, window: 512}"]
+WINDOWS = ["{name: esa, window: 256}", "{name: switchml, window: 512}"]
 
 
 @pytest.mark.parametrize(
     ("system", "how"),
-    [*((system, how) for system in SYSTEMS for how in (PFC, CREDITS)), ("{name: atp}", PFC)],
+    [*((system, how) for system in WINDOWS for how in (PFC, CREDITS)), ("{name: atp}", PFC)],
 )
 def test_lossless_links_drop_and_resend_nothing(system, how):
     """ESA and ATP in 64 aggregators, where results come by different ways; SwitchML with windows
@@ -90,6 +92,50 @@ def test_lossless_links_drop_and_resend_nothing(system, how):
     assert all(row["headroom_peak_bytes"] <= row["headroom_bytes"] for row in buffers)
     if how == PFC:
         assert {row["neighbour"] for row in tables["pauses"]} & {"h1", "h2", "h7", "h8"}
+
+
+WIDE = """
+name: wide
+runtime: virtual
+topology: {kind: leaf_spine, leaves: 8, spines: 1, hosts: 9}
+links:
+  bandwidth: 10 Gbit/s
+  delay: 1 us
+  queue: 30 packets
+  ecn_threshold: none
+  lossless: %s
+  each: [%s]
+system: %s
+%s
+jobs: [{workers: 64, iterations: 1, model: %s, placement: {workers: [%s}}]
+"""
+UPLINKS = ", ".join(f"{{between: [s{leaf}, s9], bandwidth: 40 Gbit/s}}" for leaf in range(1, 9))
+RANKS = [f"h{9 * leaf + n}" for leaf in range(8) for n in range(1, 9)]
+ALL_SYSTEMS = ["esa", "atp", "a2tp", "switchml", "tree", "hierarchical", "ps", "ring",
+               "halving_doubling", "double_tree"]  # fmt: skip
+
+
+@pytest.mark.parametrize("system", ALL_SYSTEMS)
+def test_groups_of_64_ranks_send_nothing_again_with_any_system(system, tmp_path):
+    """A group on each leaf, one across leaves for each place there, and all; uplinks of 2:1."""
+    leaves = {f"leaf{n}": tuple(range(8 * n, 8 * n + 8)) for n in range(8)}
+    across = {f"across{n}": tuple(range(n, 64, 8)) for n in range(8)}
+    made = Ranks(all=tuple(range(64)), **leaves, **across)
+    for rank in range(64):
+        for group, size in (
+            (f"across{rank % 8}", 64_000),
+            (f"leaf{rank // 8}", 8_000),
+            ("all", 8_000),
+        ):
+            made.add(rank, "all_reduce", (), group=group, bytes=size)
+    served = SYSTEMS[system].servers != "none"
+    place = ", ".join(RANKS) + ("]" + ", ps: h9" if served else "]")
+    path, memory = made.write(tmp_path / "run.et"), memory_line(system, 512)
+    text = WIDE % (SCARCE[0].join("{}"), UPLINKS, system, memory, path, place)
+    tables = run_virtual(load_text(text))
+    assert drops_and_resent(tables) == (0, 0)
+    assert all(job["outcome"] == "finished" and job["exact"] for job in tables["jobs"])
+    assert sum(row["paused_ns"] + (row["host_paused_ns"] or 0) for row in tables["buffers"]) > 0
 
 
 # Job b's worker on s1 and job a's on s2 send slowly: the spine's inputs fill with parts of one job.
@@ -207,10 +253,14 @@ def test_what_cannot_be_lossless_is_refused_with_the_bytes_needed(links, message
     assert message in found and "allowed: at least" in found
 
 
-def test_lossless_links_need_virtual_time_and_rates():
+def test_lossless_links_need_the_embedded_switch_and_rates():
     text = as_text("{name: esa, window: 256}", "pfc", 64)
-    assert "is for runtime virtual" in refused(text.replace("runtime: virtual", "runtime: mininet"))
-    on_bmv2 = text.replace("runtime: virtual", "runtime: mininet\nswitch: bmv2")
+    on_mininet = text.replace("runtime: virtual", "runtime: mininet")
+    load_text(on_mininet)
+    for given, allowed in (("cbfc", "pfc"), ("{control: pfc, classes: gradients}", "all")):
+        found = refused(on_mininet.replace("lossless: pfc", f"lossless: {given}"))
+        assert f"allowed on Mininet: {allowed}" in found
+    on_bmv2 = on_mininet.replace("mininet\n", "mininet\nswitch: bmv2\n")
     assert "BMv2 has no pause frames" in refused(on_bmv2)
     assert "h1-s1 has no bandwidth" in refused(text.replace("  bandwidth: 10 Gbit/s\n", "", 1))
     lossy = text.replace("delay: 1 us", "delay: 1 us\n  loss: 1 %").replace("pfc", "cbfc")

@@ -41,6 +41,17 @@ def test_dcqcn_shares_a_port():
     assert without["marked"] == without["cuts"] == without["lost"] == 0
 
 
+@pytest.mark.parametrize("control", ["dcqcn", "swift"])
+def test_flows_arrive_at_the_rates_that_their_control_has_over_time(control):
+    given = [f"{INCAST}{control}"], MARKS
+    rates = run(*given, compute=0.05, table="rates")
+    for flow in run(*given, compute=0.05):
+        own = [row["sending_bps"] for row in rates if row["flow"] == flow["flow"]]
+        # Packets with their headers; the first ones wait at the port.
+        arrived_bps = flow["mean_bps"] * 1078 / (1078 - 42)
+        assert 0.9 < arrived_bps / (sum(own) / len(own)) < 1.02
+
+
 def test_swift_keeps_the_queue_short():
     none, swift = (
         run([f"{INCAST}{name}, window: 400 packets"], compute=0.05) for name in ("none", "swift")

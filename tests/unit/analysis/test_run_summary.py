@@ -117,6 +117,7 @@ def test_fairness_is_jains_index(rates, scale):
     assert found["flows_jain"] == pytest.approx(scaled["flows_jain"])
     assert 1 / len(rates) - 1e-9 <= found["flows_jain"] <= 1 + 1e-9
     assert found["flows_bps"] == pytest.approx(sum(rates) / len(rates))
+    assert found["flow_bps"] == rates[0]
     equal = run_summary._of_flows(pd.DataFrame({"mean_bps": rates[:1] * 5}))
     alone = run_summary._of_flows(pd.DataFrame({"mean_bps": [rates[0], 0, 0, 0]}))
     assert equal["flows_jain"] == pytest.approx(1) and alone["flows_jain"] == pytest.approx(0.25)

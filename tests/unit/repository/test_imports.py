@@ -97,7 +97,7 @@ for line in {lines!r}:
 QUICK = {
     "show": (("numpy", "pandas", "rich", "p4fabric.netfile.network_schema"), 235),
     "ls": (("pandas", "pydantic"), 240),
-    "check": (("pandas", "p4fabric.netfile.network_schema"), 430),
+    "check": (("pandas", "p4fabric.netfile.network_schema"), 432),
 }
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from p4engine.program_info import Table
+from p4engine.switch import lossless_links
 from p4engine.switch.pipeline_arrays import Arrays
 from p4engine.switch.pipeline_tables import Tables
 from p4engine.switch.replication import Replication
@@ -92,6 +93,9 @@ MANAGER_CALLS = (
     "port_queues",
     "notes_set",
     "notes",
+    "buffer_set",
+    "flow_stats",
+    "pauses",
     "stats",
     "stats_reset",
     "timestamp",
@@ -261,6 +265,27 @@ class Switch(Replication):
                 raise AttributeError(f"a switch has no {name!r}")
             results.append(getattr(self, name)(*args))
         return results
+
+    # ---- lossless links ----
+
+    def buffer_set(
+        self,
+        buffer: Mapping[str, Any],
+        headroom: Iterable[tuple[int, int]],
+        hosts: Iterable[int],
+    ) -> None:
+        """As `lossless_links.set_buffer`; buffer: the fields of `BufferSettings`, headroom: (port,
+        bytes)."""
+        settings = lossless_links.BufferSettings(**buffer)
+        lossless_links.set_buffer(self, settings, dict(headroom), [*hosts])
+
+    def flow_stats(self, port: int, priority: int) -> dict[str, int]:
+        """The counts of `tm_flow` of one class at a port."""
+        return lossless_links.flow(self, port, priority)
+
+    def pauses(self) -> list[lossless_links.Paused]:
+        """All pauses of far ends, in the order of their begins."""
+        return lossless_links.pauses(self)[0]
 
     # ---- traced builds ----
 

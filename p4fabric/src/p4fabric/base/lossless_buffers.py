@@ -8,22 +8,29 @@ is on the wire arrives, and the packet that led to the pause counts, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
-from p4engine.switch.lossless_links import BufferSettings, flow, pauses, set_buffer
+from p4engine.switch.lossless_links import BufferSettings, Paused
 
 from p4fabric.base.config.lossless_settings import CREDITS, LosslessSettings
 from p4fabric.base.topology import Topology
-
-if TYPE_CHECKING:
-    from p4engine.switch.library import Switch
 
 PAUSE_BYTES = 60  # of a pause frame
 SECOND = 10**9
 USUAL_BUFFER, USUAL_RATE = 16_000_000, 50 * 10**9
 FEWEST_FRAMES = 2  # that an input with credits has room for
 PRIORITY = 3  # of lossless packets, as usual with RDMA
+# In real time a switch or a kernel may be late to obey, when others have the processor.
+LATENESS_NS = 20_000_000
+
+
+class Buffered(Protocol):
+    """A switch of p4engine, in this process or by its control interface."""
+
+    def buffer_set(self, buffer: Any, headroom: Any, hosts: Any) -> None: ...
+    def flow_stats(self, port: int, priority: int) -> dict[str, int]: ...
+    def pauses(self) -> list[Any]: ...
 
 
 class Direction(Protocol):
@@ -160,11 +167,11 @@ def without_rate(topology: Topology, link: LinkEnds) -> str:
     return ""
 
 
-def make_lossless(plan: BufferPlan, topology: Topology, name: str, switch: Switch) -> None:
+def make_lossless(plan: BufferPlan, topology: Topology, name: str, switch: Buffered) -> None:
     """Give a switch its buffer, after the shapes of its links."""
     ports = topology.ports(name).items()
     hosts = [number for number, (neighbour, _, _) in ports if topology.is_host(neighbour)]
-    set_buffer(switch, plan.buffer, plan.headroom, hosts)
+    switch.buffer_set(asdict(plan.buffer), [*plan.headroom.items()], hosts)
 
 
 def described(plans: Mapping[str, BufferPlan]) -> list[str]:
@@ -196,12 +203,12 @@ Row = dict[str, object]  # of a table
 
 
 def pauses_by_cause(
-    switch: Switch, ports: Mapping[int, tuple[str, int, int]], end_ns: int
+    switch: Buffered, ports: Mapping[int, tuple[str, int, int]], end_ns: int
 ) -> Iterator[Row]:
     """Pauses of the far ends of a switch's links in a run that ended at `end_ns`, by port and by
     the node behind the output for whose packets the buffer was full."""
     found: dict[tuple[int, int], list[int]] = {}
-    for each in pauses(switch)[0]:
+    for each in (Paused(*row) for row in switch.pauses()):
         until_ns = end_ns if each.until_ns is None else min(each.until_ns, end_ns)
         place = each.port, -1 if each.cause is None else each.cause
         found.setdefault(place, []).append(max(until_ns - each.from_ns, 0))
@@ -216,10 +223,10 @@ def pauses_by_cause(
         }
 
 
-def buffer_use(switch: Switch, topology: Topology, name: str, priority: int) -> Iterator[Row]:
+def buffer_use(switch: Buffered, topology: Topology, name: str, priority: int) -> Iterator[Row]:
     """Use of the buffer by what came in at each port of a switch, and the pauses of both ends."""
     for port, (neighbour, _, _) in topology.ports(name).items():
-        seen = flow(switch, port, priority)
+        seen = switch.flow_stats(port, priority)
         yield {
             "port": port,
             "neighbour": neighbour,

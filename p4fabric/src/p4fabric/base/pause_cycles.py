@@ -40,7 +40,8 @@ class Blocked:
 
 class PauseWatch:
     """Looks at the switches of a network whose links pause; two looks tell whether anything has
-    moved. `describe` names the packet that waits first."""
+    moved. `describe` names the packet that waits first. Of switches in other processes, `blocked`
+    and `paused_by_hosts` alone can be asked: by their control interfaces."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class PauseWatch:
                 if row["direction"] == "egress"
             }
             for port, (neighbour, _, _) in self._topology.ports(name).items():
-                seen = flow(switch, port, self._priority)
+                seen = switch.flow_stats(port, self._priority)
                 if seen["paused"] and seen["waiting"]:
                     times = seen["waiting"], seen["paused_ns"], counts[port]
                     yield Blocked((name, port), neighbour, *times)
@@ -104,7 +105,7 @@ class PauseWatch:
             for port, (neighbour, _, _) in self._topology.ports(name).items():
                 if not self._topology.is_host(neighbour):
                     continue
-                seen = flow(switch, port, self._priority)
+                seen = switch.flow_stats(port, self._priority)
                 if seen["paused"] and seen["waiting"]:
                     time_us = seen["paused_ns"] / 1e3
                     what = (

@@ -25,6 +25,7 @@ from p4fabric.netfile.virtual_network import Row, VirtualNetwork
 from p4fabric.netfile.virtual_schema import Change, Reading
 from p4fabric.simulate.captures import Captures
 from p4fabric.simulate.event_queue import NEVER
+from p4fabric.simulate.flow_machine import sending_bps
 
 SAMPLES = 200
 MOST_STOPS = 1_000_000
@@ -33,11 +34,13 @@ MOST_STOPS = 1_000_000
 @dataclass
 class Looks:
     """Observations at each look. `times_ns` (N); `queues`: packets that wait, by (switch, port,
-    direction), N each; `octets`: bytes of each flow that have arrived so far, (N, F)."""
+    direction), N each; `octets`: bytes of each flow that have arrived so far, (N, F); `rates_bps`:
+    at which connections may send, by the flow's number, N each."""
 
     times_ns: list[int] = field(default_factory=list)
     queues: dict[tuple[str, int, str], list[int]] = field(default_factory=dict)
     octets: list[np.ndarray] = field(default_factory=list)
+    rates_bps: dict[int, list[int]] = field(default_factory=dict)
 
 
 class VirtualRun:
@@ -136,6 +139,10 @@ class VirtualRun:
                         depths = looks.queues.setdefault((name, port, direction), [])
                         depths.append(switch.port_queue(port, direction))
             looks.octets.append(self.octets())
+            for flow in self.network.flows:
+                if flow.keys.is_rc:
+                    rate_bps = sending_bps(self.network.machines[flow.source], flow)
+                    looks.rates_bps.setdefault(flow.number, []).append(rate_bps)
             self._look_for_deadlock()
 
         return look

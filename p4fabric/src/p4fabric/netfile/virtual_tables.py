@@ -117,16 +117,19 @@ def _flow_row(
 
 
 def throughput_rows(run: VirtualRun) -> Rows:
-    """Arrivals of each flow between two looks."""
+    """Arrivals of each flow between two looks, and the rate at which a connection may send then."""
     rows: Rows = []
     before = np.zeros(len(run.network.flows), np.int64)
     last_ns = 0
-    for time_ns, octets in zip(run.looks.times_ns, run.looks.octets, strict=True):
+    looks = run.looks
+    for number, (time_ns, octets) in enumerate(zip(looks.times_ns, looks.octets, strict=True)):
         for flow in run.network.flows:
             if flow.keys.tagged:
                 bits = 8 * int(octets[flow.number] - before[flow.number])
                 rate_bps = bits * 10**9 // (time_ns - last_ns)
-                rows.append({"time_ns": time_ns, "flow": flow.name, "throughput_bps": rate_bps})
+                rates = looks.rates_bps.get(flow.number)
+                row = {"time_ns": time_ns, "flow": flow.name, "throughput_bps": rate_bps}
+                rows.append(row | {"sending_bps": rates[number] if rates else None})
         before, last_ns = octets, time_ns
     return rows
 

@@ -17,6 +17,7 @@ import numpy as np
 from p4fabric.base.flow import Flow
 from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS, RECOVERIES
 from p4fabric.simulate import controls, reliable, tcp_model
+from p4fabric.simulate.congestion import PACKET, RATE, TRIP, UNIT, WINDOW
 from p4fabric.simulate.generator import (
     AT_RATE,
     FINE,
@@ -279,6 +280,15 @@ def sent(machine: Generator, flow: Flow) -> tuple[int, int]:
 def connection(machine: Generator, flow: Flow) -> np.record:
     """The end at this host of a flow that is a reliable connection."""
     return machine.rc.ends[machine.end_of[flow.number, 1]]
+
+
+def sending_bps(machine: Generator, flow: Flow) -> int:
+    """The rate at which the congestion control of a reliable connection lets its sender, at this
+    host, send now: its rate, or that of a window per round trip, if that is less."""
+    end, words = connection(machine, flow), machine.rc.controls[machine.end_of[flow.number, 1]]
+    trip_ns = max(int(end.smoothed_ns) or int(words[TRIP]), 1)
+    window_bits = 8 * int(words[PACKET]) * int(words[WINDOW]) // UNIT
+    return min(int(words[RATE]), window_bits * 10**9 // trip_ns)
 
 
 def measured(receptions: Receptions, place: int) -> dict[str, Any]:
