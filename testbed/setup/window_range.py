@@ -5,7 +5,7 @@ A window below half the bandwidth-delay product leaves links idle half of the ti
 windows only lengthen queues. So the range of `best` has the powers of two from half the product,
 that of the job with the smallest, to eight times that of the largest, or 1,024 if that is more.
 Where a job has slots of its own (SwitchML, static trees), a window of more fragments than slots is
-one of all slots, so the range ends there. In a pool, where others may go past the switch, it ends
+one of all slots, so the range ends with these, also if they are no power of two. In a pool, where others may go past the switch, it ends
 at the pool's aggregators, or at twice the largest product if that is more.
 """
 
@@ -57,7 +57,8 @@ def _best(setup: Setup, slots: int) -> tuple[int, ...]:
         most = min(most, max(platform.aggregators, PRODUCTS * max(products)))
     most = min(most, MAX_WINDOW)
     first = max(1, min(min(products) // 2, most)).bit_length() - 1
-    return tuple(2**power for power in range(first, most.bit_length()))
+    powers = [2**power for power in range(first, most.bit_length())]
+    return (*powers, slots) if powers[-1] < slots == most else tuple(powers)
 
 
 def _slots(setup: Setup) -> int:

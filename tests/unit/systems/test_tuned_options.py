@@ -116,6 +116,8 @@ def test_a_part_of_the_memory_ends_the_range():
     assert tried(text)["window"][-1] == 32  # two jobs, two sets of slots, 128 aggregators
     text = of("{name: tree, window: best}", text=fast)
     assert tried(text)["window"][-1] == 64  # one job has them all, the other one none and a ring
+    text = text.replace("aggregators: 128", "aggregators: 84")
+    assert tried(text)["window"][-2:] == (32, 42), "all slots, of two sets"
     listed = of("switchml", "tune: {window: [16, 32, 64]}\n")
     assert tried(listed)["window"] == (16, 32)
     with pytest.raises(UserError, match=r"found 64, 128; the switch memory has slots for 32 "):
