@@ -20,6 +20,7 @@ FLOWS, SETS = "flows", "sets"
 CALLS = (FLOWS, SETS)
 NAME = "experts"  # of the sets' groups
 MAX_SETS = 4096
+DROPPED = "dropped"  # of what a program says of itself: answers that tokens go without
 
 Ranks = tuple[int, ...]
 
@@ -44,6 +45,7 @@ def with_experts(program: Program, routing: ExpertRouting, calls: str) -> Progra
     assert isinstance(graphs, StagedRanks)
     sets = _Sets()
     made = []
+    dropped: dict[tuple[int, ...], int] = {}  # by rank and call, of which backward passes are none
     for rank in range(len(graphs)):
         exchanges = graphs.templates[graphs.layout.place(rank, "pp")].exchanges
         found: list[Node] = []
@@ -51,21 +53,28 @@ def with_experts(program: Program, routing: ExpertRouting, calls: str) -> Progra
         for place, node in enumerate(graphs[rank]):
             after = tuple(last[each] for each in node.after)
             if place not in exchanges:
+                last.append(len(found))
                 found.append(replace(node, after=after))
-            elif calls == FLOWS:
-                parts = _parts(program.groups[node.group], rank, exchanges[place], routing)
+                continue
+            exchange, members = exchanges[place], program.groups[node.group]
+            dropped[(rank, *exchange.which)] = routing.dropped(
+                members.index(rank), exchange.tokens, *exchange.which, members[0]
+            )
+            if calls == FLOWS:
+                parts = _parts(members, rank, exchange, routing)
                 found.append(replace(node, after=after, parts=parts, bytes=sum(parts)))
             else:
                 begin = len(found)
-                for name, owner, kind, size in _calls(
-                    program.groups[node.group], rank, exchanges[place], routing, sets
-                ):
+                for name, owner, kind, size in _calls(members, rank, exchange, routing, sets):
                     call = replace(node, kind=kind, after=after, group=name, peer=owner, bytes=size)
                     found.append(call)
                 ends = tuple(range(begin, len(found))) or after
                 found.append(Node(COMPUTE, ends, id=node.id))  # all of them are done
             last.append(len(found) - 1)
         made.append(tuple(replace(node, id=place) for place, node in enumerate(found)))
+    if routing.capacity:
+        about = {**program.about, DROPPED: str(sum(dropped.values()))}
+        program = replace(program, about=about)
     if calls == FLOWS:
         return replace(program, ranks=tuple(made))
     if len(sets.names) > MAX_SETS:

@@ -4,6 +4,9 @@ A router chooses k different experts for each token, each with the chance of its
 or by Zipf's law, the i-th expert with weight i^-skew (which expert is the i-th differs from layer
 to layer). Rank r of n holds E / n neighbouring experts. A token goes once to each rank that holds
 one of its experts, whatever their number there, and not over the network to its own rank.
+
+With a capacity factor c an expert takes ceil(c x tokens x k / E) of a rank's tokens in a call, as
+in GShard, in the order of tokens. It drops the others: they go without its answer.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 
 from testbed.traffic.draws import Stream
 
@@ -24,19 +29,30 @@ Targets = tuple[int, ...]  # places of other ranks in the group, ascending
 @dataclass(frozen=True)
 class ExpertRouting:
     """experts: E, of which `top_k` answer a token, on `ranks` ranks. skew: exponent of Zipf's law,
-    0: all alike."""
+    0: all alike. capacity: factor c, 0: no limit."""
 
     experts: int
     top_k: int
     ranks: int
     skew: float = 0.0
     seed: int = 0
+    capacity: float = 0.0
 
     def sets_of(self, source: int, tokens: int, *which: int) -> Counter[Targets]:
         """Numbers of tokens of the rank at place `source`, by the other ranks that they go to.
         which: numbers that tell this call from others, such as layer and microbatch; the first is
         the layer's."""
-        return _sets(self, source, tokens, which)
+        return _sets(self, source, tokens, which)[0]
+
+    def dropped(self, source: int, tokens: int, *which: int) -> int:
+        """Answers that these tokens go without, as experts are full."""
+        return _sets(self, source, tokens, which)[1]
+
+    def most(self, tokens: int) -> int:
+        """Tokens of a rank's call that an expert takes."""
+        if not self.capacity:
+            return tokens
+        return ceil(Fraction(repr(self.capacity)) * tokens * self.top_k / self.experts)
 
     def weights(self, layer: int) -> list[int]:
         """Of each expert."""
@@ -57,16 +73,21 @@ class ExpertRouting:
 @lru_cache(maxsize=4096)
 def _sets(
     routing: ExpertRouting, source: int, tokens: int, which: tuple[int, ...]
-) -> Counter[Targets]:
+) -> tuple[Counter[Targets], int]:
     held = routing.experts // routing.ranks
     weights = routing.weights(which[0])
     stream = Stream(routing.seed, ROUTES, source, *which)
     found: Counter[Targets] = Counter()
+    free, dropped = [routing.most(tokens)] * routing.experts, 0
     for _ in range(tokens):
         left, chosen = [*weights], set()
         for _ in range(routing.top_k):
             expert = stream.weighted(left)
             left[expert] = 0
-            chosen.add(expert // held)
+            if free[expert]:
+                free[expert] -= 1
+                chosen.add(expert // held)
+            else:
+                dropped += 1
         found[tuple(sorted(chosen - {source}))] += 1
-    return found
+    return found, dropped

@@ -29,7 +29,8 @@ class Transformer:
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
     0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
-    experts (expert_calls.CALLS), "": as many to each rank; skew, routing_seed: of the drawing."""
+    experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
+    routing_seed: of expert_routing."""
 
     model: str
     sequence: int
@@ -52,6 +53,7 @@ class Transformer:
     tolerance: float = TOLERANCE
     experts: str = ""
     skew: float = 0.0
+    capacity: float = 0.0
     routing_seed: int = 0
 
     @property
@@ -159,7 +161,9 @@ class Transformer:
         program = staged(layout, templates, about)
         if not self.experts:
             return program
-        routing = ExpertRouting(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed)
+        routing = ExpertRouting(
+            *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity)
+        )
         return with_experts(program, routing, self.experts)
 
     @property
@@ -172,7 +176,8 @@ class Transformer:
         if self.sharding != "none":
             sizes.append(self.sharding)
         if self.experts:
-            sizes.append(f"drawn experts by {self.experts}")
+            limit = f" of capacity {self.capacity:g}" if self.capacity else ""
+            sizes.append(f"drawn experts{limit} by {self.experts}")
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
             layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"

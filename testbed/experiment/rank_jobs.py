@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
+from testbed.traffic.expert_calls import DROPPED
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
@@ -62,6 +63,7 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
     if model.experts is not None:
         asked = model.experts
         given |= {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
+        given["capacity"] = asked.capacity
     sizes = {} if parallel is None else parallel.model_dump()
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)
@@ -158,6 +160,7 @@ def rank_trace(source: Source, compute_scale: float) -> Trace:
         sources=(),
         path=file,
         ranks=str(source),
+        dropped=int(program.about[DROPPED]) if DROPPED in program.about else None,
     )
 
 

@@ -179,6 +179,12 @@ class Experts(Section):
         description="Exponent of Zipf's law, by which a router chooses among a layer's experts; 0:"
         " all alike.",
     )
+    capacity: Annotated[float, Number(0, 1000)] = Field(
+        default=0.0,
+        description="Capacity factor c: an expert takes c tokens k / E of a rank's tokens in a"
+        " call, rounded up, of k of E experts for each token. It drops the others, which go"
+        " without its answer; table `jobs` counts them. 0: no limit.",
+    )
     seed: Annotated[int, Whole(0, 2 * 10**9)] = Field(
         default=0,
         description="Other seeds draw other experts.",

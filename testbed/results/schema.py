@@ -227,6 +227,12 @@ _DECLARED = (
                 True,
             ),
             _time("layers_ns", "time added for the others; null: not sampled", True),
+            _count(
+                "answers_dropped",
+                "answers that tokens went without, as experts were full, in the forward passes of"
+                " an iteration; null: experts have no capacity",
+                True,
+            ),
             _name(
                 "outcome",
                 "finished; killed by a planned fault; or unfinished because of a planned fault",

@@ -111,13 +111,19 @@ jobs:
 """
 
 
-@pytest.mark.parametrize("calls", ["sets", "flows"])
+@pytest.mark.parametrize("calls", ["sets", "flows, capacity: 0.8"])
 def test_a_model_s_tokens_travel_by_sets_or_flows(calls):
     spec = load_text(MODEL % (", loss: 1 %", calls))
     tables = run_virtual(spec)
     (job,) = tables["jobs"]
     assert job["exact"]
+    # Of 4 x 128 tokens' two answers each.
+    least = None if calls == "sets" else 0.2 * 1024
+    dropped = job["answers_dropped"]
+    assert dropped is least is None or least < dropped < 1024
     kinds = {row["collective"] for row in tables["collectives"]} - {"all_reduce"}
     assert kinds == ({"dispatch", "combine"} if calls == "sets" else {"all_to_all"})
     shown = spec.resolved_yaml()
-    assert load_text(shown).resolved_yaml() == shown and f"calls: {calls}" in shown
+    assert (
+        load_text(shown).resolved_yaml() == shown and f"calls: {calls.partition(',')[0]}" in shown
+    )

@@ -46,6 +46,28 @@ def test_each_token_goes_to_the_other_ranks_with_its_experts(routing, tokens, la
     assert sets == routing.sets_of(source, tokens, layer, 0)
 
 
+@given(routings(), st.integers(1, 60), st.floats(0.05, 2))
+@FEW
+def test_an_expert_drops_the_tokens_above_its_capacity(routing, tokens, capacity):
+    """With an expert on each rank, so that tokens for a rank are those for its expert."""
+    routing = replace(routing, experts=routing.ranks, top_k=min(routing.top_k, routing.ranks))
+    limited = replace(routing, capacity=capacity)
+    most = limited.most(tokens)
+
+    def loads(which):
+        found = which.sets_of(0, tokens, 1)
+        return [sum(n for to, n in found.items() if r in to) for r in range(1, routing.ranks)]
+
+    asked, kept = loads(routing), loads(limited)
+    assert (
+        routing.dropped(0, tokens, 1) == 0 and sum(limited.sets_of(0, tokens, 1).values()) == tokens
+    )
+    assert kept == [min(each, most) for each in asked]
+    own = tokens * routing.top_k - sum(asked)
+    wanted = [max(each - most, 0) for each in (*asked, own)]
+    assert limited.dropped(0, tokens, 1) == sum(wanted)
+
+
 def test_experts_are_chosen_by_their_weights():
     """The shares of tokens for each of four experts on ranks of their own, seen from a fifth."""
     for skew, expected in (0.0, [0.2] * 5), (1.0, [1 / i / (137 / 60) for i in range(1, 6)]):
