@@ -30,7 +30,7 @@ class Transformer:
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
     0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
     experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
-    routing_seed: of expert_routing."""
+    routing_seed: of expert_routing. per_server: neighbouring ranks that share a server."""
 
     model: str
     sequence: int
@@ -55,6 +55,7 @@ class Transformer:
     skew: float = 0.0
     capacity: float = 0.0
     routing_seed: int = 0
+    per_server: int = 1
 
     @property
     def shape(self) -> Shape:
@@ -164,7 +165,7 @@ class Transformer:
         routing = ExpertRouting(
             *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity)
         )
-        return with_experts(program, routing, self.experts)
+        return with_experts(program, routing, self.experts, self.per_server)
 
     @property
     def title(self) -> str:

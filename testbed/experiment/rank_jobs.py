@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
-from testbed.traffic.expert_calls import DROPPED
+from testbed.traffic.expert_calls import DROPPED, RAILS
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def source_of(job: Job, folder: Path, routes: AlgorithmRules | None = None) -> Source:
+def source_of(
+    job: Job, folder: Path, routes: AlgorithmRules | None = None, per_server: int = 1
+) -> Source:
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
-    carries its calls."""
+    carries its calls. per_server: ranks that share a server."""
     model = job.model
     if not isinstance(model, str) and model.serves:
         return InferenceSource(_inference(model, job.parallel, folder), job.scale, routes)
     if not isinstance(model, str) and model.transformer is not None:
-        return TransformerSource(_transformer(model, job.parallel), job.scale, routes)
+        made = _transformer(model, job.parallel)
+        made = replace(made, per_server=per_server if made.experts == RAILS else 1)
+        return TransformerSource(made, job.scale, routes)
     named = model if isinstance(model, str) else model.file
     assert named is not None
     file = (folder / Path(named).expanduser()).absolute()

@@ -173,7 +173,9 @@ def _of_ranks(path: KeyPath, job: Job, known: Known) -> Loaded:
     from testbed.experiment import rank_jobs
 
     needed = arguments(_routes, known)
-    source = rank_jobs.source_of(job, known["folder"], _routes(**needed) if needed else None)
+    per_server = ranks_per_server(known["network"]) if "network" in known else 1
+    routes = _routes(**needed) if needed else None
+    source = rank_jobs.source_of(job, known["folder"], routes, per_server)
     trace = rank_jobs.rank_trace(source, _compute_scale(job))
     update: Known = {"model": rank_jobs.resolved_model(job, source, known["folder"])}
     if size := known.get("values_per_packet"):

@@ -172,7 +172,8 @@ class Experts(Section):
         default=SETS,
         description="`sets`: a dispatch and a combine for each rank and set of ranks that hold"
         " experts of its tokens, which the system carries; `flows`: all_to_alls, in flows between"
-        " ranks.",
+        " ranks; `rails`: two, of which one brings a token once to each other server with its"
+        " experts, over the network card of its owner's place there, and one goes on inside.",
     )
     skew: Annotated[float, Number(0, 10)] = Field(
         default=0.0,

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.traffic.expert_calls import FLOWS, SETS
+from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _steps
 from testbed.traffic.expert_routing import ExpertRouting
 from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.rank_layout import Exchange
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 from tests.support.graph_laws import hold_graph
@@ -122,6 +123,36 @@ def test_calls_of_sets_have_the_bytes_of_flows_but_once_for_each_token(seed, ske
         ]
 
 
+@given(st.data(), st.sampled_from([(2, 2), (2, 4), (4, 2)]), st.integers(0, 40))
+@FEW
+def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(data, shape, tokens):
+    servers, size = shape
+    ranks = servers * size
+    routing = ExpertRouting(2 * ranks, 3, ranks, 0.7, data.draw(st.integers(0, 99)))
+    places = tuple(tuple(range(s * size, (s + 1) * size)) for s in range(servers))
+    expected: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
+    for owner in range(ranks):
+        for targets, count in routing.sets_of(owner, tokens, 1, 0).items():
+            for server in {each // size for each in targets}:
+                relay = server * size + owner % size
+                expected["across"][owner, relay] += 10 * count * (relay != owner)
+                inside = [each for each in targets if each // size == server and each != relay]
+                expected["inside"].update({(relay, each): 10 * count for each in inside})
+    for combine in (False, True):
+        found: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
+        for rank in range(ranks):
+            exchange = Exchange(combine, tokens, 10, (1,))
+            calls = _steps("ep.0", places, rank, exchange, routing)
+            assert ["across" in name for name, *_ in calls] == [not combine, combine]
+            for name, group, parts in calls:
+                for other, part in zip(group, parts, strict=True):
+                    pair = (other, rank) if combine else (rank, other)
+                    found["across" if "across" in name else "inside"][pair] += part
+        assert {name: +each for name, each in found.items()} == {
+            name: +each for name, each in expected.items()
+        }
+
+
 def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
     program = MADE.load()
     counted = defaultdict(Counter)
@@ -138,6 +169,8 @@ def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
 def test_what_does_not_fit_is_named(monkeypatch):
     with pytest.raises(TraceError, match="experts: mixtral-8x7b has ep: 1, so no tokens travel"):
         replace(MADE, ep=1).load()
+    with pytest.raises(TraceError, match="the servers of group ep.0 have 3, 1 of its ranks"):
+        replace(MADE, experts=RAILS, per_server=3).load()
     monkeypatch.setattr("testbed.traffic.expert_calls.MAX_SETS", 5)
     with pytest.raises(
         TraceError, match="experts: 10 sets of ranks, .* allowed: up to 5. Take calls"
