@@ -44,6 +44,7 @@ _OPTIONAL = (
     "backend",
     "parallel",
     "env",
+    "priorities",
 )
 
 

@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
+from p4fabric.base.errors import did_you_mean, sentence
+
+from testbed.collective_kinds import CARRIED
+from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.expert_calls import DROPPED, RAILS
 from testbed.traffic.inference import Inference
@@ -192,7 +195,8 @@ def count_groups(trace: Trace, values: int) -> int:
 
 def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Keys of a job that do not fit the program that it replays: (key, message)."""
-    ranks = len(load_program(trace.ranks).ranks)
+    program = load_program(trace.ranks)
+    ranks = len(program.ranks)
     found = []
     if job.workers != ranks:
         found.append(
@@ -204,6 +208,11 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
             found.append((key, f"{message} Take this key out"))
     if parts.get("arrivals") is not None:
         found.append(("model", "is a program of ranks, and drawn jobs have no groups of ranks"))
+    groups = {*program.groups, *(name.partition(".")[0] for name in program.groups)}
+    allowed = [ALL, *CARRIED, *sorted(groups)]
+    for name in (job.priorities or {}).keys() - {*allowed}:
+        wrong = f"found {name}; allowed: {', '.join(allowed[:20])}"
+        found.append(("priorities", sentence(wrong, did_you_mean(name, allowed))))
     if why := why_no_groups(parts):
         found.append(("model", f"is a program of ranks, which {why}"))
     return found

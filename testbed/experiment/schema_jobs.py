@@ -16,6 +16,8 @@ from p4fabric.base.config.fields import (
     SECOND,
     Choice,
     Flag,
+    JsonSchema,
+    Kind,
     Nodes,
     Number,
     Quantity,
@@ -26,7 +28,7 @@ from p4fabric.base.config.fields import (
     WordOr,
     as_pydantic,
 )
-from p4fabric.base.config.units import PERCENT, TIME, FieldError
+from p4fabric.base.config.units import PERCENT, TIME, FieldError, describe
 from pydantic import Field, PrivateAttr, model_validator
 
 from testbed.experiment.placement import POLICIES
@@ -139,6 +141,25 @@ class WholeOrWord(Whole):
 
     def show(self, value: int | str | None) -> int | str | None:
         return value
+
+
+@dataclass(frozen=True)
+class Priorities(Kind):
+    """Priorities by names of calls and groups."""
+
+    allowed = "a mapping of names to priorities from 1 to 255, such as {tp: 255, all: 100}"
+
+    def parse(self, value: object) -> dict[str, int]:
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise FieldError(describe(value), self.allowed)
+        return {name: LEVEL.parse(given) or 0 for name, given in value.items()}
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": LEVEL.json_schema()}
+
+
+LEVEL = Whole(1, 255)
+ALL = "all"  # in priorities: what they do not name otherwise
 
 
 class Sample(Section):
@@ -494,6 +515,13 @@ class Job(JobShape):
         " communicators are there from the start of the run; others are made when all of their"
         " ranks have asked for them (docs/training.md). Or how a transformer is trained. Only with"
         " `command` or `model: {transformer: ...}`.",
+    )
+    priorities: Annotated[dict[str, int] | None, Priorities()] = Field(
+        default=None,
+        json_schema_extra={"default": "the system's `priority` says them"},
+        description="ESA's priorities of the job's fragments, 255 the most urgent: of a program of"
+        " ranks by group (`tp.0`), else by dimension (`tp`), else by kind of call (`all_reduce`);"
+        " of all others of the job, `all`. Only with system `esa`.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,
