@@ -4,10 +4,10 @@ asked together. serving.py has the steps, inference_stage.py the graph of each."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from testbed.traffic.inference_stage import UNTIMED, Served, served_stage
+from testbed.traffic.inference_stage import KEYS, NEXT, UNTIMED, Served, prompt_nodes, served_stage
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.serving import DECODE, MAX_STEPS, PREFILL, Answered, Request, Step, batched
@@ -23,7 +23,8 @@ MAX_NODES = 2_000_000  # of a rank
 @dataclass(frozen=True)
 class Inference:
     """A served model. kind: of serving.SERVING; batch: requests that are answered at a time;
-    layers: of the model, 0: as published."""
+    layers: of the model, 0: as published. transfers: with DECODE, as many ranks more read the
+    prompts, and send keys and values."""
 
     model: str
     kind: str
@@ -34,6 +35,7 @@ class Inference:
     layers: int = 0
     tp: int = 1
     pp: int = 1
+    transfers: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -60,6 +62,8 @@ class Inference:
     def _wrong(self) -> Iterator[str]:
         shape = self.shape
         yield from undivided(self.model, shape, self.layout, 1)
+        if self.transfers and self.kind != DECODE:
+            yield f"transfers: found with kind: {self.kind}; write kind: {DECODE}, or take it out"
         if self.layout.ranks > MAX_RANKS:
             yield f"parallel: {self.layout.ranks} ranks; allowed: up to {MAX_RANKS}"
         for number, (prompt, output) in enumerate(self.requests):
@@ -84,7 +88,37 @@ class Inference:
         self.check()
         templates = [each.template for each in self.stages()]
         about = {"name": self.model, "title": self.title, "device": GPUS[self.gpu].title}
-        return staged(self.layout, templates, about)
+        program = staged(self.layout, templates, about)
+        return self._with_prompts(program) if self.transfers else program
+
+    def _with_prompts(self, program: Program) -> Program:
+        """The same with the ranks that read prompts, behind the others."""
+        ranks, size = [], self.layout.ranks
+        for rank, nodes in enumerate(program.ranks):
+            other = size + rank
+            ranks.append(
+                tuple(
+                    replace(node, peer=other) if node.tag in (KEYS, NEXT) else node
+                    for node in nodes
+                )
+            )
+        prompts = [each.prompt for each in self.requests]
+        gpu = GPUS[self.gpu]
+        for rank in range(size):
+            ranks.append(prompt_nodes(self.work, prompts, gpu, self.utilisation, self.batch, rank))
+        return replace(program, ranks=tuple(ranks))
+
+    @property
+    def work(self) -> Work:
+        """Of a rank, but for tokens and times."""
+        layers = self.shape.layers // self.pp
+        steps = len(self.schedule[0])
+        return Work(
+            *(self.shape, self.layout, layers, steps, 1),
+            gathered=False,
+            sharding="none",
+            times=UNTIMED,
+        )
 
     @property
     def title(self) -> str:
@@ -93,6 +127,8 @@ class Inference:
         sizes = [each for each in sizes if not each.endswith(" 1")] or ["1 rank"]
         layers = f" with {self.layers} layers" if self.layers else ""
         what = "decoding" if self.kind == DECODE else self.kind
+        if self.transfers:
+            what += f" beside {self.layout.ranks} ranks that read prompts"
         return (
             f"{self.model}{layers}, {what}, {self.layout.ranks} ranks ({', '.join(sizes)}),"
             f" {len(self.requests)} requests, {self.batch} at a time, {GPUS[self.gpu].title},"
@@ -103,17 +139,8 @@ class Inference:
 @lru_cache(maxsize=16)
 def _stages(made: Inference) -> tuple[Served, ...]:
     gpu, steps = GPUS[made.gpu], made.schedule[0]
-    layers = made.shape.layers // made.pp
-    work = Work(
-        made.shape,
-        made.layout,
-        layers,
-        len(steps),
-        1,
-        gathered=False,
-        sharding="none",
-        times=UNTIMED,
-    )
+    ahead = made.batch if made.transfers else 0
     return tuple(
-        served_stage(work, stage, steps, gpu, made.utilisation) for stage in range(made.pp)
+        served_stage(made.work, stage, steps, gpu, made.utilisation, ahead)
+        for stage in range(made.pp)
     )

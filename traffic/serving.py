@@ -58,11 +58,13 @@ class Lengths(NamedTuple):
 @dataclass(frozen=True)
 class Step:
     """One pass through the model. new: tokens of each request that go through it; context: those
-    that each attends to, these included."""
+    that each attends to, these included. entered: prompts of the requests that enter the batch with
+    it, if other machines have read them."""
 
     prefill: bool
     new: tuple[int, ...]
     context: tuple[int, ...]
+    entered: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -143,5 +145,6 @@ def batched(
         # The token before, which is not of the answer if other machines have read the prompt.
         read = [made[each] - (kind == SERVE) for each in chosen]
         contexts = (prompt + tokens for prompt, tokens in zip(prompts, read, strict=True))
-        steps.append(Step(False, (1,) * len(chosen), tuple(contexts)))
+        entered = tuple(requests[each].prompt for each in new)
+        steps.append(Step(False, (1,) * len(chosen), tuple(contexts), entered))
     return steps, [Answered(*each) for each in zip(sent, first, last, strict=True)]

@@ -104,7 +104,7 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
                 )
     given = {
         name: getattr(model, name)
-        for name in ("gpu", "utilisation", "layers")
+        for name in ("gpu", "utilisation", "layers", "transfers")
         if getattr(model, name) is not None
     }
     if parallel is not None:

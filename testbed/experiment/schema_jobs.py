@@ -256,6 +256,12 @@ class RankModel(Section):
         json_schema_extra={"default": "required if it serves"},
         description="The requests.",
     )
+    transfers: Annotated[bool | None, Flag()] = Field(
+        default=None,
+        json_schema_extra={"default": "no"},
+        description="With `kind: decode`, as many ranks more, behind the others, read the prompts,"
+        " and send keys and values to them, in flows beside decoding.",
+    )
     checks: ServingChecks | None = Field(
         default=None,
         json_schema_extra={"default": "none"},
@@ -353,7 +359,7 @@ FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
 OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample", "experts")
-OF_SERVING = ("batch", "requests", "checks")
+OF_SERVING = ("batch", "requests", "transfers", "checks")
 
 
 class JobShape(Section):

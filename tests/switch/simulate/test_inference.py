@@ -95,6 +95,21 @@ def test_requests_are_answered_by_right_sums_when_the_last_stage_has_made_their_
             assert row["compute_ns"] == sum(busy[times.sent + 1 : times.last + 1])
 
 
+def test_keys_of_prompts_travel_beside_decoding():
+    """As many bytes as their formula says, from the ranks that read prompts, and right sums."""
+    changed = text("decode", links=", loss: 1 %", scale="1").replace("workers: 2", "workers: 4")
+    changed = changed.replace("hosts: 3", "hosts: 5")
+    spec = load_text(changed.replace("batch: 2", "batch: 1\n      transfers: yes"))
+    tables = run_virtual(spec)
+    source = rank_source.of(spec.jobs[0].trace().ranks)
+    prompts = sum(each.prompt for each in source.inference.requests)
+    rows = [row for row in tables["collectives"] if row["collective"] == "send"]
+    # Two layers' keys and values of 1,024 numbers each, and two requests for more.
+    assert sum(row["bytes"] for row in rows) == 2 * 4 * 1024 * prompts + 2 * 2 * 4
+    assert len(tables["requests"]) == 3 and tables["jobs"][0]["exact"]
+    assert all(row["sent_ns"] < row["first_ns"] <= row["end_ns"] for row in tables["requests"])
+
+
 def test_a_check_that_does_not_hold_fails_the_run_and_the_sweep(tmp_path):
     checks = '      checks: {p99 tpot: "<= %s", network share: "> 1 %%"}\n    parallel'
     path = tmp_path / "served.yaml"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.traffic import rank_source
 from testbed.traffic.inference import Inference
+from testbed.traffic.inference_stage import KEYS, NEXT
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
 from testbed.traffic.rank_source import InferenceSource
 from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request
@@ -97,6 +98,37 @@ def test_nothing_overlaps_and_steps_follow_each_other(made):
             assert {*each.computes(number)} == {
                 p for p in range(begin, behind) if nodes[p].kind == COMPUTE
             }
+
+
+@given(served(transfers=True))
+@settings(FEW, max_examples=25)
+def test_keys_of_each_prompt_come_before_its_request_enters_and_a_batch_ahead_at_most(made):
+    made = replace(made, kind=DECODE)
+    program, plain = made.load(), replace(made, transfers=False).load()
+    with TemporaryDirectory() as folder:
+        hold_graph(program, Path(folder))
+    size, shape = made.tp * made.pp, made.shape
+    prompts = [each.prompt for each in made.requests]
+    wanted = [4 * p * shape.kv_width * (shape.layers // made.pp) // made.tp for p in prompts]
+    assert len(program.ranks) == 2 * size
+    for rank in range(size):
+        nodes, other = program.ranks[rank], program.ranks[size + rank]
+        kept = [node for node in nodes if node.tag not in (KEYS, NEXT)]
+        assert [(n.kind, n.bytes, n.duration_ns) for n in kept] == [
+            (n.kind, n.bytes, n.duration_ns) for n in plain.ranks[rank]
+        ]
+        came = [place for place, node in enumerate(nodes) if (node.kind, node.tag) == (RECV, KEYS)]
+        assert [nodes[place].bytes for place in came] == wanted
+        assert [n.bytes for n in other if n.kind == SEND] == wanted
+        assert all(n.peer == size + rank for n in nodes if n.tag in (KEYS, NEXT))
+        # The step of a request begins behind its keys, and asks for those of a later one.
+        for place in came:
+            assert any(place in n.after for n in nodes if n.tag not in (KEYS, NEXT))
+        asks = [n for n in nodes if (n.kind, n.tag) == (SEND, NEXT)]
+        assert len(asks) == max(0, len(prompts) - made.batch)
+        reads = [n for n in other if n.kind == COMPUTE]
+        gated = [any(other[p].tag == NEXT for p in n.after) for n in reads]
+        assert gated == [number >= made.batch for number in range(len(prompts))]
 
 
 def took_ns(made: Inference) -> list[int]:
