@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from testbed.traffic.expert_calls import with_experts
-from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.expert_routing import Counts, ExpertRouting
 from testbed.traffic.layer_sample import TOLERANCE, USUAL_SIZES, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
@@ -30,7 +30,7 @@ class Transformer:
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
     0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
     experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
-    routing_seed: of expert_routing. per_server: neighbouring ranks that share a server."""
+    routing_seed, counts: of expert_routing. per_server: neighbouring ranks that share a server."""
 
     model: str
     sequence: int
@@ -56,6 +56,7 @@ class Transformer:
     capacity: float = 0.0
     routing_seed: int = 0
     per_server: int = 1
+    counts: Counts = ()
 
     @property
     def shape(self) -> Shape:
@@ -163,7 +164,8 @@ class Transformer:
         if not self.experts:
             return program
         routing = ExpertRouting(
-            *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity)
+            *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity),
+            counts=self.counts,
         )
         return with_experts(program, routing, self.experts, self.per_server)
 
@@ -178,7 +180,8 @@ class Transformer:
             sizes.append(self.sharding)
         if self.experts:
             limit = f" of capacity {self.capacity:g}" if self.capacity else ""
-            sizes.append(f"drawn experts{limit} by {self.experts}")
+            how = "counted" if self.counts else "drawn"
+            sizes.append(f"{how} experts{limit} by {self.experts}")
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
             layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"

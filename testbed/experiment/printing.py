@@ -45,6 +45,7 @@ _OPTIONAL = (
     "parallel",
     "env",
     "priorities",
+    "counts",
 )
 
 

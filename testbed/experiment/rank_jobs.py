@@ -17,6 +17,7 @@ from testbed.collective_kinds import CARRIED
 from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.expert_calls import DROPPED, RAILS
+from testbed.traffic.expert_routing import read_counts
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
@@ -45,7 +46,7 @@ def source_of(
     if not isinstance(model, str) and model.serves:
         return InferenceSource(_inference(model, job.parallel, folder), job.scale, routes)
     if not isinstance(model, str) and model.transformer is not None:
-        made = _transformer(model, job.parallel)
+        made = _transformer(model, job.parallel, folder)
         made = replace(made, per_server=per_server if made.experts == RAILS else 1)
         return TransformerSource(made, job.scale, routes)
     named = model if isinstance(model, str) else model.file
@@ -58,7 +59,7 @@ def source_of(
     return FileSource(str(file), job.scale, model.replicas, model.stage, routes)
 
 
-def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
+def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> Transformer:
     assert model.transformer is not None
     assert model.sequence is not None and model.global_batch is not None
     usual = Transformer(model.transformer, model.sequence, model.global_batch)
@@ -71,6 +72,10 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
         asked = model.experts
         given |= {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
         given["capacity"] = asked.capacity
+        if asked.counts is not None:
+            shape = replace(usual, layers=given.get("layers", 0)).shape
+            of = shape.layers, shape.experts, shape.top_k
+            given["counts"] = read_counts(_named(asked.counts, folder), *of)
     sizes = {} if parallel is None else parallel.model_dump()
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)
@@ -87,7 +92,7 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     asked = model.requests
     assert asked is not None
     if asked.file is not None:
-        requests = read_requests(_requests_file(asked.file, folder))
+        requests = read_requests(_named(asked.file, folder))
     else:
         if asked.output is None and model.kind != PREFILL:
             raise TraceError("requests: found no output; write how many tokens an answer has")
@@ -112,7 +117,7 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     return Inference(model.transformer, model.kind, model.batch, requests, **given)
 
 
-def _requests_file(named: str, folder: Path) -> Path:
+def _named(named: str, folder: Path) -> Path:
     return (folder / Path(named).expanduser()).absolute()
 
 
@@ -124,21 +129,24 @@ def resolved_model(job: Job, source: Source, folder: Path) -> RankModel | str:
         assert not isinstance(job.model, str) and job.model.requests is not None
         requests = job.model.requests
         if requests.file is not None:
-            file = str(_requests_file(requests.file, folder))
+            file = str(_named(requests.file, folder))
             requests = requests.model_copy(update={"file": file})
         update = {"gpu": made.gpu, "utilisation": made.utilisation, "requests": requests}
         return job.model.model_copy(update=update)
     if isinstance(source, TransformerSource):
-        return _with_defaults(job.model, source.transformer)
+        return _with_defaults(job.model, source.transformer, folder)
     if isinstance(job.model, str):
         return source.file
     return job.model.model_copy(update={"file": source.file})
 
 
-def _with_defaults(model: RankModel | str, transformer: Transformer) -> RankModel:
+def _with_defaults(model: RankModel | str, transformer: Transformer, folder: Path) -> RankModel:
     assert not isinstance(model, str)
     names = ("micro_batch", "gpu", "times", "utilisation")
     update: dict[str, object] = {name: getattr(transformer, name) for name in names}
+    if model.experts is not None and model.experts.counts is not None:
+        counts = str(_named(model.experts.counts, folder))
+        update["experts"] = model.experts.model_copy(update={"counts": counts})
     if transformer.simulated:
         layers = transformer.shape.layers
         update["sample"] = (model.sample or Sample()).model_copy(update={"of": layers})

@@ -211,6 +211,18 @@ class Experts(Section):
         default=0,
         description="Other seeds draw other experts.",
     )
+    counts: Annotated[str | None, ANY_TEXT, Reads("counts of experts")] = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="A CSV file with columns `expert`, `count` and, where layers differ, `layer`,"
+        " all from 0: a token's experts are drawn with these weights. In place of `skew`.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Experts:
+        if self.counts is not None and self.skew:
+            raise as_pydantic(FieldError("counts and skew", "one of them"))
+        return self
 
 
 class RankModel(Section):

@@ -111,6 +111,19 @@ jobs:
 """
 
 
+def test_a_model_s_experts_are_those_that_were_counted(tmp_path):
+    """No token goes to the ranks whose experts were never chosen."""
+    (tmp_path / "counts.csv").write_text("expert, count\n0, 3\n1, 5\n2, 8\n")  # of ranks 0 and 1
+    calls = f"sets, counts: {tmp_path}/counts.csv"
+    spec = load_text((MODEL % ("", calls)).replace(", skew: 1", ""))
+    rows = run_virtual(spec)["collectives"]
+    sets = {row["communicator"] for row in rows if row["collective"] == "dispatch"}
+    assert sets and all({*map(int, name.split())} & {0, 1} for name in sets)
+    assert not {"2 3", "all"} & sets
+    shown = spec.resolved_yaml()
+    assert load_text(shown).resolved_yaml() == shown
+
+
 @pytest.mark.parametrize("calls", ["sets", "flows, capacity: 0.8", "rails"])
 def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     spec = load_text(MODEL % (", loss: 1 %", calls))

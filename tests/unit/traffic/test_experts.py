@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
 from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _steps
-from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.expert_routing import ExpertRouting, read_counts
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.rank_layout import Exchange
 from testbed.traffic.trace import TraceError
@@ -81,6 +82,44 @@ def test_experts_are_chosen_by_their_weights():
         order = [sorted(range(5), key=ExpertRouting(5, 1, 5, 1.0).weights(n).__getitem__)
                  for n in range(4)]  # fmt: skip
         assert any(each != order[0] for each in order)
+
+
+@given(st.data(), st.booleans(), st.integers(1, 3))
+@FEW
+def test_counts_of_a_file_are_weights_of_its_layers(data, of_layers, top_k):
+    counts = st.lists(st.integers(1, 10**9), min_size=4, max_size=4)
+    layers = data.draw(st.lists(counts, min_size=3, max_size=3))
+    rows = [(n, e, c) for n, layer in enumerate(layers) for e, c in enumerate(layer)]
+    first = 0 if of_layers else 1
+    rows = rows if of_layers else rows[:4]
+    lines = [", ".join(map(str, row[first:])) for row in data.draw(st.permutations(rows))]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "counts.csv")
+        path.write_text("\n".join([", ".join(["layer", "expert", "count"][first:]), *lines]))
+        found = read_counts(path, 3, 4, top_k)
+    routing = ExpertRouting(4, top_k, 2, counts=found)
+    for number, layer in enumerate(layers):
+        assert routing.weights(number) == (layer if of_layers else layers[0])
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("expert, count\n4, 1\n", "line 2: expert: found '4'; write a whole number, 0 to 3"),
+        ("expert, count\n1, -1\n", "line 2: count: found '-1'; write a whole number"),
+        ("expert, count, day\n1, 1, 2\n", "line 2: unknown column 'day'; known: layer, expert"),
+        (
+            "expert, count\n1, 1\n2, 0\n",
+            "there are counts above 0 for 1 experts; a token goes to 2",
+        ),
+        ("layer, expert, count\n0, 1, 1\n0, 2, 1\n", "layer 1 has counts above 0 for 0 experts"),
+    ],
+)
+def test_a_wrong_file_of_counts_is_named(text, said, tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_counts(path, 2, 4, 2)
 
 
 def bytes_given(program, kind):
