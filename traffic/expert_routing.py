@@ -35,8 +35,8 @@ Counts = tuple[tuple[int, ...], ...]
 
 
 def read_counts(path: Path, layers: int, experts: int, top_k: int) -> Counts:
-    """How often routers chose each expert, by a CSV file with columns expert, count and, where
-    layers differ, layer; all numbers from 0. Raises UserError."""
+    """Counts of choices of each expert, by layer or of all: a CSV file with columns expert, count
+    and, where layers differ, layer; all numbers from 0. Raises UserError."""
     lines = read_mix(path, "counts")
     of_layers = "layer" in lines[0].cells
     found = [[0] * experts for _ in range(layers if of_layers else 1)]
