@@ -30,7 +30,8 @@ from testbed.traffic.transformer_times import Gpu, Part, Times
 
 NEW_TOKENS = 6  # tag of their transfers, beside those of transformer_stage.py
 KEYS, NEXT = 7, 8  # tags of keys and values, and of messages that ask for the next prompt's
-OTHER = ("pp", 0)  # the step to the rank that reads prompts, whose number is not of the layout
+ASKED = 9  # tag of prompts, from the rank that stands for all clients
+OTHER = ("pp", 0)  # the step to a rank whose number is not of the layout
 NOTHING = Part(0, 0, 0)
 UNTIMED = Times(NOTHING, NOTHING, NOTHING, NOTHING, 0)
 
@@ -75,10 +76,18 @@ def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) 
 
 
 def served_stage(
-    work: Work, stage: int, steps: Sequence[Step], gpu: Gpu, utilisation: float, ahead: int = 0
+    work: Work,
+    stage: int,
+    steps: Sequence[Step],
+    gpu: Gpu,
+    utilisation: float,
+    ahead: int = 0,
+    clients: bool = False,
 ) -> Served:
-    """The graph of a stage. work: but for tokens and times. ahead: 0: prompts' keys are there."""
+    """The graph of a stage. work: but for tokens and times. ahead: 0: prompts' keys are there.
+    clients: prompts come from another rank."""
     made = _Server(work, stage, gpu, utilisation)
+    made.clients = clients
     made.ahead, made.coming = ahead, sum(len(step.entered) for step in steps) - ahead
     for number, step in enumerate(steps):
         made.serve(step, number == len(steps) - 1)
@@ -109,6 +118,21 @@ def prompt_nodes(
     return tuple(found)
 
 
+def client_nodes(
+    prompts: Sequence[int], arrivals: Sequence[int], servers: Sequence[int]
+) -> tuple[Node, ...]:
+    """The graph of a rank that sends prompts at these times in ns, each to all these ranks."""
+    found: list[Node] = []
+    last: tuple[int, ...] = ()
+    for prompt, before_ns, now_ns in zip(prompts, (0, *arrivals), arrivals, strict=False):
+        found.append(Node(COMPUTE, last, now_ns - before_ns, id=len(found)))
+        last = (len(found) - 1,)
+        for server in servers:
+            sent = Node(SEND, last, peer=server, tag=ASKED, bytes=4 * prompt, id=len(found))
+            found.append(sent)
+    return tuple(found)
+
+
 def keys_bytes(work: Work, prompt: int) -> int:
     """Of the keys and values of a prompt in a rank's layers."""
     return 2 * 2 * work.layers * prompt * work.shape.kv_width // work.layout.tp
@@ -116,6 +140,7 @@ def keys_bytes(work: Work, prompt: int) -> int:
 
 class _Server(Stage):
     ahead = coming = 0  # coming: prompts to ask for
+    clients = False
 
     def __init__(self, work: Work, stage: int, gpu: Gpu, utilisation: float) -> None:
         super().__init__(work, stage)
@@ -139,6 +164,12 @@ class _Server(Stage):
                     self.coming -= 1
                     self.template.transfer(SEND, (*self.last, keys[-1]), OTHER, 4, NEXT)
             self.last = (*self.last, *keys)
+        if self.clients and self.first:
+            asked = [
+                self.template.transfer(RECV, (), OTHER, 4 * prompt, ASKED)
+                for prompt in (step.new if step.prefill else step.entered)
+            ]
+            self.last = (*self.last, *asked)
         self.requests = len(step.new)
         begin = len(nodes)
         self.forward(number)

@@ -136,6 +136,7 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
         if "inference" in given:
             made = given["inference"]
             made["requests"] = tuple(Request(*each) for each in made["requests"])
+            made |= {name: tuple(made[name]) for name in ("arrivals", "ends", "paces")}
             return InferenceSource(**given | {"inference": Inference(**made)})
         return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))

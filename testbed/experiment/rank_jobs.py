@@ -15,6 +15,7 @@ from p4fabric.base.errors import did_you_mean, sentence
 
 from testbed.collective_kinds import CARRIED
 from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
+from testbed.traffic import rank_source
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.expert_calls import DROPPED, RAILS
 from testbed.traffic.expert_routing import read_counts
@@ -22,7 +23,7 @@ from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.rank_source import FileSource, InferenceSource, Source, TransformerSource
-from testbed.traffic.serving import PREFILL, Lengths, drawn, read_requests
+from testbed.traffic.serving import PREFILL, Lengths, drawn, drawn_arrivals, read_requests
 from testbed.traffic.trace import Layer, Trace, TraceError
 from testbed.traffic.transformer import Transformer
 
@@ -91,14 +92,17 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     assert model.transformer is not None and model.kind is not None and model.batch is not None
     asked = model.requests
     assert asked is not None
+    arrivals: tuple[int, ...] = ()
     if asked.file is not None:
-        requests = read_requests(_named(asked.file, folder))
+        requests, arrivals = read_requests(_named(asked.file, folder))
     else:
         if asked.output is None and model.kind != PREFILL:
             raise TraceError("requests: found no output; write how many tokens an answer has")
         assert asked.count is not None and asked.prompt is not None
         output = asked.output or Lengths(1, 1)
         requests = drawn(asked.seed or 0, asked.count, asked.prompt, output)
+        if asked.rate is not None:
+            arrivals = drawn_arrivals(asked.seed or 0, asked.count, asked.rate)
     if parallel is not None:
         usual = Parallel()
         for name in type(usual).model_fields:
@@ -114,6 +118,10 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     }
     if parallel is not None:
         given |= {"tp": parallel.tp, "pp": parallel.pp}
+    if arrivals:
+        given |= {"arrivals": arrivals, "ends": asked.steps or ()}
+    elif asked.steps is not None:
+        raise TraceError("requests.steps: found without times of arrival; take it out")
     return Inference(model.transformer, model.kind, model.batch, requests, **given)
 
 
@@ -221,6 +229,19 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
     for name in (job.priorities or {}).keys() - {*allowed}:
         wrong = f"found {name}; allowed: {', '.join(allowed[:20])}"
         found.append(("priorities", sentence(wrong, did_you_mean(name, allowed))))
+    source = rank_source.of(trace.ranks)
+    if isinstance(source, InferenceSource) and source.inference.arrivals:
+        scale = job.scale if job.compute_scale is None else job.compute_scale
+        for key, is_wrong, needed in (
+            ("iterations", job.iterations != 1, "iterations: 1"),
+            ("compute_scale", scale != 1, "compute_scale: 1"),
+            ("compute_jitter", job.compute_jitter, "no jitter"),
+            ("speed_spread", job.speed_spread, "workers of one speed"),
+            ("model", parts.get("runtime") == "mininet", "runtime: virtual"),
+            ("model", parts.get("repetitions", 1) > 1, "repetitions: 1; take sweep over seed"),
+        ):
+            if is_wrong:
+                found.append((key, f"requests with times of arrival need {needed}"))
     if why := why_no_groups(parts):
         found.append(("model", f"is a program of ranks, which {why}"))
     return found

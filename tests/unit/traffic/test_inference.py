@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.simulate.open_loop import following
 from testbed.traffic import rank_source
 from testbed.traffic.inference import Inference
 from testbed.traffic.inference_stage import KEYS, NEXT
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
 from testbed.traffic.rank_source import InferenceSource
-from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request
+from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request, batched
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import GPUS, SHAPES
 from tests.support.graph_laws import hold_graph
@@ -129,6 +131,37 @@ def test_keys_of_each_prompt_come_before_its_request_enters_and_a_batch_ahead_at
         reads = [n for n in other if n.kind == COMPUTE]
         gated = [any(other[p].tag == NEXT for p in n.after) for n in reads]
         assert gated == [number >= made.batch for number in range(len(prompts))]
+
+
+@given(served(), st.data())
+@settings(FEW, max_examples=25)
+def test_simulations_find_which_steps_take_which_requests(made, data):
+    """With times of steps that have little to do with predicted ones, and grow with requests."""
+    count = len(made.requests)
+    gaps = data.draw(st.lists(st.integers(1, 10**6), min_size=count, max_size=count))
+    arrivals = tuple(accumulate(gaps))
+    made = replace(made, arrivals=arrivals)
+
+    def end_ns(number, begin_ns, step):
+        return begin_ns + 1000 * (1 + 37 * number % 200) + 10_000 * len(step.new)
+
+    for _ in range(50):
+        steps, answered = made.schedule
+        now, ends = 0, []
+        for number, step in enumerate(steps):  # what a run of this schedule takes
+            comes = [arrivals[i] for i, each in enumerate(answered) if each.sent + 1 == number]
+            now = end_ns(number, max([now, *comes]), step)
+            ends.append(now)
+        made = following(made, ends)
+        if len(made.ends) == len(ends):
+            break
+    assert made.schedule == batched(made.kind, made.batch, made.requests, arrivals, end_ns)
+    assert replace(made, paces=(1.0, 1.0)).schedule == made.schedule
+    with TemporaryDirectory() as folder:
+        hold_graph(made.load(), Path(folder))
+    source = InferenceSource(made)
+    assert rank_source.of(str(source)) == source
+    assert len(made.load().ranks) == made.tp * made.pp + 1
 
 
 def took_ns(made: Inference) -> list[int]:
