@@ -1,18 +1,19 @@
-"""A transformer with a mixture of experts: each character goes to the expert that a router chooses,
-on whichever rank that is.
+"""A transformer with a mixture of experts: each character goes to the experts that a router
+chooses, on whichever ranks they are, and the sum of their answers comes back.
 
     sudo ina experiments/train_experts.yaml
 
-An ordinary PyTorch script: nothing in it knows of the testbed but the backend's name and the lines
-that report the loss. With 4 ranks and `--parallel 2`, two ranks share the experts and exchange
-their characters in all-to-all calls, of as many as the router says. Two such groups learn from
-different samples: an expert's gradients are added up in a group of its copies, all others in that
-of all ranks. The text and the model are in `small_text.py`.
+A PyTorch script that calls `testbed.torch.dispatch` and `combine`. With 4 ranks and `--parallel 2`,
+two ranks share the experts. Two such groups learn from different samples: an expert's gradients are
+added up in a group of its copies, all others in that of all ranks. `--backend gloo` takes
+all_to_alls. `--steps-of N` adds answers and gradients as whole steps of 1 / N, so the weights are
+the same bits with any backend. The text and the model are in `small_text.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 
 import torch
 import torch.distributed as dist
@@ -21,29 +22,18 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 import testbed
-
-
-class Exchange(torch.autograd.Function):
-    """Rows in exchange for those of a group's other ranks: so many are given to each, and got."""
-
-    @staticmethod
-    def forward(context, rows, given, got, group):
-        context.way_back = got, given, group
-        into = rows.new_empty(sum(got), rows.shape[1])
-        dist.all_to_all_single(into, rows.contiguous(), got, given, group=group)
-        return into
-
-    @staticmethod
-    def backward(context, gradient):
-        return Exchange.apply(gradient, *context.way_back), None, None, None
+from testbed.torch import combine, dispatch
 
 
 class Experts(nn.Module):
-    """Takes the place of a layer's MLP. `group`: the ranks that share the experts."""
+    """Takes the place of a layer's MLP. `group`: the ranks that share the experts. chosen: experts
+    of a character. steps: as of `dispatch`."""
 
-    def __init__(self, experts: int, group: dist.ProcessGroup) -> None:
+    def __init__(
+        self, experts: int, chosen: int, group: dist.ProcessGroup, steps: int | None
+    ) -> None:
         super().__init__()
-        self.group = group
+        self.group, self.chosen, self.steps = group, chosen, steps
         self.router = nn.Linear(WIDTH, experts, bias=False)
         first = group.rank() * experts // group.size()
         mine = range(first, first + experts // group.size())
@@ -53,17 +43,18 @@ class Experts(nn.Module):
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         rows = given.flatten(0, 1)
         shares = self.router(rows).softmax(1)
-        share, chosen = shares.max(1)
-        order = chosen.argsort()
-        counts = chosen.bincount(minlength=shares.shape[1])
-        self.unfairness = (counts / len(rows) * shares.mean(0)).sum() * len(counts)
-        coming = torch.empty_like(counts)  # rows from each rank, for each expert here
-        dist.all_to_all_single(coming, counts, group=self.group)
-        to, back = (each.view(self.group.size(), -1).sum(1).tolist() for each in (counts, coming))
-        parts = Exchange.apply(rows[order], to, back, self.group).split(coming.tolist())
-        done = [self.experts[i % len(self.experts)](part) for i, part in enumerate(parts)]
-        mixed = Exchange.apply(torch.cat(done), back, to, self.group)[order.argsort()]
-        return (share[:, None] * mixed).view_as(given)
+        weights, chosen = shares.topk(self.chosen, 1)
+        number = shares.shape[1]
+        counts = chosen.flatten().bincount(minlength=number)
+        self.unfairness = (counts / chosen.numel() * shares.mean(0)).sum() * number
+        tokens, local, weights, _, handle = dispatch(
+            rows, chosen, weights, number, self.group, steps=self.steps
+        )
+        answers = torch.zeros_like(tokens)
+        for i, expert in enumerate(self.experts):
+            row, place = (local == i).nonzero(as_tuple=True)
+            answers = answers.index_add(0, row, weights[row, place, None] * expert(tokens[row]))
+        return combine(answers, handle).view_as(given)
 
 
 def main() -> None:
@@ -73,6 +64,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--experts", type=int, default=4, help="of each layer")
     parser.add_argument("--parallel", type=int, default=2, help="ranks that share the experts")
+    parser.add_argument("--chosen", type=int, default=2, help="experts of a character")
+    parser.add_argument("--steps-of", type=int, help="N: sums are whole steps of 1 / N")
     parser.add_argument("--backend", default="ina", choices=["ina", "gloo"])
     parser.add_argument("--loss", type=float, default=float("inf"), help="that it must reach")
     options = parser.parse_args()
@@ -83,7 +76,8 @@ def main() -> None:
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=("data", "experts"))
     train, test, characters = text()
     torch.manual_seed(0)
-    mixtures = [Experts(options.experts, mesh.get_group("experts")) for _ in range(options.layers)]
+    of_each = options.experts, options.chosen, mesh.get_group("experts"), options.steps_of
+    mixtures = [Experts(*of_each) for _ in range(options.layers)]
     model = transformer(characters, [Layer(each) for each in mixtures])
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     generator = torch.Generator().manual_seed(rank)
@@ -92,21 +86,26 @@ def main() -> None:
         loss = loss_of(model, drawn(train, options.batch // ranks, generator))
         optimizer.zero_grad()
         (loss + 0.01 * sum(each.unfairness for each in mixtures)).backward()
-        works = []
+        sums = []
         for name, parameter in model.named_parameters():
             group = mesh.get_group("data") if ".experts." in name else None
-            parameter.grad /= ranks
-            works.append(dist.all_reduce(parameter.grad, group=group, async_op=True))
-        for work in works:
+            given = parameter.grad / ranks
+            if options.steps_of:
+                given = (given.double() * options.steps_of).round().int()
+            sums.append((given, dist.all_reduce(given, group=group, async_op=True)))
+        for parameter, (found, work) in zip(model.parameters(), sums, strict=True):
             work.wait()
-        optimizer.step()
+            parameter.grad = (found / (options.steps_of or 1)).float()
         if rank == 0 and step % 10 == 0:
             testbed.report(step=step, loss=loss.item())
             print(f"step {step}: loss {loss.item():.3f}")
+        optimizer.step()
     reached = tested(model, test)
     if rank == 0:
         testbed.report(step=options.steps, test_loss=reached)
         print(f"loss on text that nobody has trained on: {before:.3f}, then {reached:.3f}")
+    bits = torch.cat([each.detach().flatten() for each in model.parameters()]).numpy().tobytes()
+    print(f"rank {rank}: weights {hashlib.sha256(bits).hexdigest()}")
     dist.destroy_process_group()
     if reached > options.loss:
         raise SystemExit(f"the loss {reached:.3f} is above {options.loss}")

@@ -170,6 +170,10 @@ def execute(
     from testbed.experiment.inputs import changes, have_changed, record
     from testbed.results import Writer, describe
 
+    if run.experiment.runtime == VIRTUAL:
+        from testbed.simulate.open_loop import settled
+
+        run = settled(run)
     experiment, runtime = run.experiment, _runtime(run, captured, on_mininet)
     assert experiment.tuning is None, "testbed.sweeps.trials comes first"
     if names := changes(experiment.inputs, experiment.noted().inputs):

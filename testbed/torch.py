@@ -1,17 +1,15 @@
-"""The backend `ina` of torch.distributed under its public name (collective/torch_backend.py).
+"""Names for PyTorch programs: `dispatch` and `combine` of tokens to experts
+(collective/torch_experts.py), and the backend `ina` of torch.distributed (torch_backend.py there).
 
-PyTorch registers it by itself, through the entry point `torch.backends`. Where the testbed is not
-installed but only on the path, `import testbed.torch` does the same.
+PyTorch registers the backend by itself, through the entry point `torch.backends`. Where the testbed
+is not installed but only on the path, `import testbed.torch` does the same.
 """
 
 from __future__ import annotations
 
+from testbed.collective.torch_backend import register
+from testbed.collective.torch_experts import combine, dispatch
 
-def register() -> None:
-    """Make the backend known to PyTorch. The entry point of `torch.backends`."""
-    from testbed.collective.torch_backend import register as make_known
-
-    make_known()
-
+__all__ = ["combine", "dispatch", "register"]
 
 register()

@@ -4,6 +4,10 @@ dispatch or a combine for each rank with tokens and each set of other ranks that
 Tokens of one rank with the same set travel together. A set and its rank are a communicator, in
 which a switch multiplies a dispatch's packets to the ranks of the set, and adds their answers up in
 a combine. All ranks have a layer's calls in the same order, and those of different sets overlap.
+
+By rails, which is the rival without switches that add: a token goes once to each other server with
+one of its experts, to the rank in its owner's place there, which passes it on inside. Answers are
+added up inside servers, and one sum of each goes back.
 """
 
 from __future__ import annotations
@@ -14,12 +18,14 @@ from dataclasses import replace
 from testbed.traffic.expert_routing import ExpertRouting
 from testbed.traffic.rank_graph import COMPUTE, GroupRoute, Node, Program
 from testbed.traffic.rank_layout import Exchange, StagedRanks
+from testbed.traffic.server_steps import ACROSS, IN, by_server
 from testbed.traffic.trace import TraceError
 
-FLOWS, SETS = "flows", "sets"
-CALLS = (FLOWS, SETS)
+FLOWS, SETS, RAILS = "flows", "sets", "rails"
+CALLS = (FLOWS, SETS, RAILS)
 NAME = "experts"  # of the sets' groups
 MAX_SETS = 4096
+DROPPED = "dropped"  # of what a program says of itself: answers that tokens go without
 
 Ranks = tuple[int, ...]
 
@@ -37,13 +43,18 @@ class _Sets:
         return self.names[ranks]
 
 
-def with_experts(program: Program, routing: ExpertRouting, calls: str) -> Program:
+def with_experts(
+    program: Program, routing: ExpertRouting, calls: str, per_server: int = 1
+) -> Program:
     """The program whose exchanges (Template.exchanges) go to the experts that `routing` draws:
-    calls: FLOWS: all_to_alls with parts; SETS: calls of sets. Raises TraceError."""
+    calls: FLOWS: all_to_alls with parts; SETS: calls of sets; RAILS: two all_to_alls with parts, of
+    servers with `per_server` neighbouring ranks. Raises TraceError."""
     graphs = program.ranks
     assert isinstance(graphs, StagedRanks)
     sets = _Sets()
     made = []
+    steps: dict[str, Ranks] = {}  # groups of calls by rails
+    dropped: dict[tuple[int, ...], int] = {}  # by rank and call, of which backward passes are none
     for rank in range(len(graphs)):
         exchanges = graphs.templates[graphs.layout.place(rank, "pp")].exchanges
         found: list[Node] = []
@@ -51,30 +62,47 @@ def with_experts(program: Program, routing: ExpertRouting, calls: str) -> Progra
         for place, node in enumerate(graphs[rank]):
             after = tuple(last[each] for each in node.after)
             if place not in exchanges:
+                last.append(len(found))
                 found.append(replace(node, after=after))
-            elif calls == FLOWS:
-                parts = _parts(program.groups[node.group], rank, exchanges[place], routing)
+                continue
+            exchange, members = exchanges[place], program.groups[node.group]
+            dropped[(rank, *exchange.which)] = routing.dropped(
+                members.index(rank), exchange.tokens, *exchange.which, members[0]
+            )
+            if calls == FLOWS:
+                parts = _parts(members, rank, exchange, routing)
                 found.append(replace(node, after=after, parts=parts, bytes=sum(parts)))
+            elif calls == RAILS:
+                servers = by_server(members, per_server)
+                for name, group, parts in _steps(node.group, servers, rank, exchange, routing):
+                    steps[name] = group
+                    step = replace(node, group=name, after=after, parts=parts, bytes=sum(parts))
+                    after = (len(found),)
+                    found.append(step)
             else:
                 begin = len(found)
-                for name, owner, kind, size in _calls(
-                    program.groups[node.group], rank, exchanges[place], routing, sets
-                ):
+                for name, owner, kind, size in _calls(members, rank, exchange, routing, sets):
                     call = replace(node, kind=kind, after=after, group=name, peer=owner, bytes=size)
                     found.append(call)
                 ends = tuple(range(begin, len(found))) or after
                 found.append(Node(COMPUTE, ends, id=node.id))  # all of them are done
             last.append(len(found) - 1)
         made.append(tuple(replace(node, id=place) for place, node in enumerate(found)))
+    if routing.capacity:
+        about = {**program.about, DROPPED: str(sum(dropped.values()))}
+        program = replace(program, about=about)
     if calls == FLOWS:
         return replace(program, ranks=tuple(made))
+    groups = {name: ranks for name, ranks in program.groups.items() if not name.startswith("ep.")}
+    routes = tuple(each for each in program.routes if each.group in groups)
+    if calls == RAILS:
+        groups, routes = groups | steps, (*routes, *map(GroupRoute, steps))
+        return replace(program, groups=groups, ranks=tuple(made), routes=routes)
     if len(sets.names) > MAX_SETS:
         raise TraceError(
             f"experts: {len(sets.names)} sets of ranks, each a communicator; allowed: up to"
             f" {MAX_SETS}. Take calls: {FLOWS}, fewer ranks of ep, or a shorter sequence"
         )
-    groups = {name: ranks for name, ranks in program.groups.items() if not name.startswith("ep.")}
-    routes = tuple(each for each in program.routes if each.group in groups)
     groups |= {name: ranks for ranks, name in sets.names.items()}
     routes += tuple(GroupRoute(name) for name in sets.names.values())
     return replace(program, groups=groups, ranks=tuple(made), routes=routes)
@@ -90,6 +118,50 @@ def _parts(ranks: Ranks, rank: int, exchange: Exchange, routing: ExpertRouting) 
         tokens = sum(count for targets, count in sets.items() if target in targets)
         found.append(tokens * exchange.token_bytes)
     return tuple(found)
+
+
+def _steps(
+    name: str, servers: tuple[Ranks, ...], rank: int, exchange: Exchange, routing: ExpertRouting
+) -> list[tuple[str, Ranks, Ranks]]:
+    """(group, its ranks, bytes for each) of a rank's two calls: across servers and inside its own,
+    or of answers the other way round. servers: the ranks of the call's group in each."""
+    if len({len(each) for each in servers}) > 1 or len(servers[0]) == 1:
+        raise TraceError(
+            f"experts: the servers of group {name} have {', '.join(str(len(e)) for e in servers)}"
+            f" of its ranks; calls: {RAILS} needs equally many in each, two or more. Take calls:"
+            f" {FLOWS}, another topology, or other parallelism"
+        )
+    everyone = [each for server in servers for each in server]
+    size = len(servers[0])
+    number, place = divmod(everyone.index(rank), size)
+
+    def bytes_of(owner: tuple[int, int], server: int, at: int | None = None) -> int:
+        """Of the tokens of the owner, a server and a place in it, with experts in a server."""
+        wanted = {at} if at is not None else {*range(size)}
+        source = owner[0] * size + owner[1]
+        sets = routing.sets_of(source, exchange.tokens, *exchange.which, everyone[0])
+        there = {server * size + each for each in wanted}
+        return exchange.token_bytes * sum(n for to, n in sets.items() if there & {*to})
+
+    numbers, places = range(len(servers)), range(size)
+    if exchange.combine:
+        across = [bytes_of((each, place), number) * (each != number) for each in numbers]
+        inside = [
+            sum(bytes_of((each, other), number, place) for each in numbers) * (other != place)
+            for other in places
+        ]
+    else:
+        across = [bytes_of((number, place), each) * (each != number) for each in numbers]
+        inside = [
+            sum(bytes_of((each, place), number, other) for each in numbers) * (other != place)
+            for other in places
+        ]
+    rail = tuple(each[place] for each in servers)
+    both = [
+        (f"{name}{ACROSS}{place}", rail, tuple(across)),
+        (f"{name}{IN}{number}", servers[number], tuple(inside)),
+    ]
+    return both[::-1] if exchange.combine else both
 
 
 def _calls(

@@ -4,10 +4,20 @@ asked together. serving.py has the steps, inference_stage.py the graph of each."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from testbed.traffic.inference_stage import UNTIMED, Served, served_stage
+from testbed.traffic.inference_stage import (
+    ASKED,
+    KEYS,
+    NEXT,
+    UNTIMED,
+    Served,
+    client_nodes,
+    prompt_nodes,
+    served_stage,
+    step_times,
+)
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
 from testbed.traffic.serving import DECODE, MAX_STEPS, PREFILL, Answered, Request, Step, batched
@@ -23,7 +33,10 @@ MAX_NODES = 2_000_000  # of a rank
 @dataclass(frozen=True)
 class Inference:
     """A served model. kind: of serving.SERVING; batch: requests that are answered at a time;
-    layers: of the model, 0: as published."""
+    layers: of the model, 0: as published. transfers: with DECODE, as many ranks more read the
+    prompts, and send keys and values. arrivals: times at which clients send requests, in ns; (): a
+    closed loop. ends: with arrivals, the ends of steps that are known, in ns from the begin.
+    paces: the times of other steps over their computation, of prefill and of decoding."""
 
     model: str
     kind: str
@@ -34,6 +47,10 @@ class Inference:
     layers: int = 0
     tp: int = 1
     pp: int = 1
+    transfers: bool = False
+    arrivals: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    paces: tuple[float, float] = (1.0, 1.0)
 
     @property
     def shape(self) -> Shape:
@@ -46,7 +63,20 @@ class Inference:
     @cached_property
     def schedule(self) -> tuple[list[Step], list[Answered]]:
         """The steps, and when each request is answered."""
-        return batched(self.kind, self.batch, self.requests)
+        return batched(self.kind, self.batch, self.requests, self.arrivals, self._end_ns)
+
+    def _end_ns(self, number: int, begin_ns: int, step: Step) -> int:
+        if number < len(self.ends):
+            return self.ends[number]
+        return begin_ns + round(self.computed_ns(step) * self.paces[not step.prefill])
+
+    def computed_ns(self, step: Step) -> int:
+        """Computation of a step, of all stages."""
+        gpu = GPUS[self.gpu]
+        times = step_times(self.shape, step, self.tp, gpu, self.utilisation)
+        parts = (times.attention, times.mlp, times.router)
+        layer = sum(part.forward_ns + part.core_ns for part in parts)
+        return self.shape.layers * layer + times.head.forward_ns
 
     def stages(self) -> tuple[Served, ...]:
         """The graphs of all stages."""
@@ -60,6 +90,10 @@ class Inference:
     def _wrong(self) -> Iterator[str]:
         shape = self.shape
         yield from undivided(self.model, shape, self.layout, 1)
+        if self.transfers and self.arrivals:
+            yield "transfers: found with times of arrival; take one of the two out"
+        if self.transfers and self.kind != DECODE:
+            yield f"transfers: found with kind: {self.kind}; write kind: {DECODE}, or take it out"
         if self.layout.ranks > MAX_RANKS:
             yield f"parallel: {self.layout.ranks} ranks; allowed: up to {MAX_RANKS}"
         for number, (prompt, output) in enumerate(self.requests):
@@ -84,7 +118,50 @@ class Inference:
         self.check()
         templates = [each.template for each in self.stages()]
         about = {"name": self.model, "title": self.title, "device": GPUS[self.gpu].title}
-        return staged(self.layout, templates, about)
+        program = staged(self.layout, templates, about)
+        if self.arrivals:
+            return self._with_clients(program)
+        return self._with_prompts(program) if self.transfers else program
+
+    def _with_clients(self, program: Program) -> Program:
+        """The same with a rank that stands for all clients, behind the others."""
+        size = self.layout.ranks
+        ranks = [
+            tuple(replace(node, peer=size) if node.tag == ASKED else node for node in nodes)
+            for nodes in program.ranks
+        ]
+        prompts = [each.prompt for each in self.requests]
+        ranks.append(client_nodes(prompts, self.arrivals, range(self.tp)))
+        return replace(program, ranks=tuple(ranks))
+
+    def _with_prompts(self, program: Program) -> Program:
+        """The same with the ranks that read prompts, behind the others."""
+        ranks, size = [], self.layout.ranks
+        for rank, nodes in enumerate(program.ranks):
+            other = size + rank
+            ranks.append(
+                tuple(
+                    replace(node, peer=other) if node.tag in (KEYS, NEXT) else node
+                    for node in nodes
+                )
+            )
+        prompts = [each.prompt for each in self.requests]
+        gpu = GPUS[self.gpu]
+        for rank in range(size):
+            ranks.append(prompt_nodes(self.work, prompts, gpu, self.utilisation, self.batch, rank))
+        return replace(program, ranks=tuple(ranks))
+
+    @property
+    def work(self) -> Work:
+        """Of a rank, but for tokens and times."""
+        layers = self.shape.layers // self.pp
+        steps = len(self.schedule[0])
+        return Work(
+            *(self.shape, self.layout, layers, steps, 1),
+            gathered=False,
+            sharding="none",
+            times=UNTIMED,
+        )
 
     @property
     def title(self) -> str:
@@ -93,6 +170,8 @@ class Inference:
         sizes = [each for each in sizes if not each.endswith(" 1")] or ["1 rank"]
         layers = f" with {self.layers} layers" if self.layers else ""
         what = "decoding" if self.kind == DECODE else self.kind
+        if self.transfers:
+            what += f" beside {self.layout.ranks} ranks that read prompts"
         return (
             f"{self.model}{layers}, {what}, {self.layout.ranks} ranks ({', '.join(sizes)}),"
             f" {len(self.requests)} requests, {self.batch} at a time, {GPUS[self.gpu].title},"
@@ -103,17 +182,8 @@ class Inference:
 @lru_cache(maxsize=16)
 def _stages(made: Inference) -> tuple[Served, ...]:
     gpu, steps = GPUS[made.gpu], made.schedule[0]
-    layers = made.shape.layers // made.pp
-    work = Work(
-        made.shape,
-        made.layout,
-        layers,
-        len(steps),
-        1,
-        gathered=False,
-        sharding="none",
-        times=UNTIMED,
-    )
+    ahead = made.batch if made.transfers else 0
     return tuple(
-        served_stage(work, stage, steps, gpu, made.utilisation) for stage in range(made.pp)
+        served_stage(made.work, stage, steps, gpu, made.utilisation, ahead, bool(made.arrivals))
+        for stage in range(made.pp)
     )

@@ -5,6 +5,9 @@ of transformer_stage.py for each step of the batch (serving.py).
     embedding   all_reduce of the batch's tokens, as each tp rank has a part of the vocabulary
     head        of each request's last token alone; all_gather of the logits
     stages      one step is under way at a time: the last stage sends the new tokens to the first
+    keys        of prompts that other ranks have read, with `ahead` requests for which these may
+                work ahead: a step waits for those of the requests that enter the batch with it.
+                Each that enters lets the other rank read one prompt more
 
 Experts are divided among the tp ranks as an MLP is. A part of a step takes as long as its
 operations at the GPU's peak, or as its bytes from the GPU's memory if that is longer, each at the
@@ -18,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node
 from testbed.traffic.rank_layout import Template
 from testbed.traffic.serving import Step
 from testbed.traffic.transformer_shapes import Shape
@@ -26,6 +29,9 @@ from testbed.traffic.transformer_stage import BF16, Stage, Work
 from testbed.traffic.transformer_times import Gpu, Part, Times
 
 NEW_TOKENS = 6  # tag of their transfers, beside those of transformer_stage.py
+KEYS, NEXT = 7, 8  # tags of keys and values, and of messages that ask for the next prompt's
+ASKED = 9  # tag of prompts, from the rank that stands for all clients
+OTHER = ("pp", 0)  # the step to a rank whose number is not of the layout
 NOTHING = Part(0, 0, 0)
 UNTIMED = Times(NOTHING, NOTHING, NOTHING, NOTHING, 0)
 
@@ -70,16 +76,72 @@ def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) 
 
 
 def served_stage(
-    work: Work, stage: int, steps: Sequence[Step], gpu: Gpu, utilisation: float
+    work: Work,
+    stage: int,
+    steps: Sequence[Step],
+    gpu: Gpu,
+    utilisation: float,
+    ahead: int = 0,
+    clients: bool = False,
 ) -> Served:
-    """The graph of a stage. work: but for tokens and times."""
+    """The graph of a stage. work: but for tokens and times. ahead: 0: prompts' keys are there.
+    clients: prompts come from another rank."""
     made = _Server(work, stage, gpu, utilisation)
+    made.clients = clients
+    made.ahead, made.coming = ahead, sum(len(step.entered) for step in steps) - ahead
     for number, step in enumerate(steps):
         made.serve(step, number == len(steps) - 1)
     return Served(made.template, tuple(made.spans))
 
 
+def prompt_nodes(
+    work: Work, prompts: Sequence[int], gpu: Gpu, utilisation: float, ahead: int, peer: int
+) -> tuple[Node, ...]:
+    """The graph of a rank that reads a stage's part of prompts for rank `peer`, one after the
+    other, and sends it their keys and values. Its own sums with others are left out."""
+    found: list[Node] = []
+    last: tuple[int, ...] = ()
+    for number, prompt in enumerate(prompts):
+        times = step_times(
+            work.shape, Step(True, (prompt,), (prompt,)), work.layout.tp, gpu, utilisation
+        )
+        parts = (times.attention, times.mlp, times.router)
+        duration = work.layers * sum(part.forward_ns + part.core_ns for part in parts)
+        asked: tuple[int, ...] = ()
+        if number >= ahead:
+            asked = (len(found),)
+            found.append(Node(RECV, peer=peer, tag=NEXT, bytes=4, id=len(found)))
+        found.append(Node(COMPUTE, (*last, *asked), duration, id=len(found)))
+        last = (len(found) - 1,)
+        size = keys_bytes(work, prompt)
+        found.append(Node(SEND, last, peer=peer, tag=KEYS, bytes=size, dtype=BF16, id=len(found)))
+    return tuple(found)
+
+
+def client_nodes(
+    prompts: Sequence[int], arrivals: Sequence[int], servers: Sequence[int]
+) -> tuple[Node, ...]:
+    """The graph of a rank that sends prompts at these times in ns, each to all these ranks."""
+    found: list[Node] = []
+    last: tuple[int, ...] = ()
+    for prompt, before_ns, now_ns in zip(prompts, (0, *arrivals), arrivals, strict=False):
+        found.append(Node(COMPUTE, last, now_ns - before_ns, id=len(found)))
+        last = (len(found) - 1,)
+        for server in servers:
+            sent = Node(SEND, last, peer=server, tag=ASKED, bytes=4 * prompt, id=len(found))
+            found.append(sent)
+    return tuple(found)
+
+
+def keys_bytes(work: Work, prompt: int) -> int:
+    """Of the keys and values of a prompt in a rank's layers."""
+    return 2 * 2 * work.layers * prompt * work.shape.kv_width // work.layout.tp
+
+
 class _Server(Stage):
+    ahead = coming = 0  # coming: prompts to ask for
+    clients = False
+
     def __init__(self, work: Work, stage: int, gpu: Gpu, utilisation: float) -> None:
         super().__init__(work, stage)
         self.gpu, self.utilisation = gpu, utilisation
@@ -93,6 +155,21 @@ class _Server(Stage):
         number, circle = len(self.spans), layout.pp > 1
         if circle and self.first and number:
             self.last = self.pass_on(RECV, ("pp", -1), 4 * self.requests, NEW_TOKENS, self.last)
+        if self.ahead and step.entered:
+            keys = []
+            for prompt in step.entered:
+                size = keys_bytes(self.work, prompt)
+                keys.append(self.template.transfer(RECV, (), OTHER, size, KEYS, BF16))
+                if self.coming > 0:
+                    self.coming -= 1
+                    self.template.transfer(SEND, (*self.last, keys[-1]), OTHER, 4, NEXT)
+            self.last = (*self.last, *keys)
+        if self.clients and self.first:
+            asked = [
+                self.template.transfer(RECV, (), OTHER, 4 * prompt, ASKED)
+                for prompt in (step.new if step.prefill else step.entered)
+            ]
+            self.last = (*self.last, *asked)
         self.requests = len(step.new)
         begin = len(nodes)
         self.forward(number)

@@ -130,10 +130,13 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
         given = json.loads(text)
         given["routes"] = of_json(given["routes"])
         if "transformer" in given:
-            return TransformerSource(**given | {"transformer": Transformer(**given["transformer"])})
+            made = given["transformer"]
+            made["counts"] = tuple(map(tuple, made["counts"]))
+            return TransformerSource(**given | {"transformer": Transformer(**made)})
         if "inference" in given:
             made = given["inference"]
             made["requests"] = tuple(Request(*each) for each in made["requests"])
+            made |= {name: tuple(made[name]) for name in ("arrivals", "ends", "paces")}
             return InferenceSource(**given | {"inference": Inference(**made)})
         return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))

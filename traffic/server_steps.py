@@ -27,7 +27,7 @@ def in_steps(program: Program, per_server: int, choose: Choice) -> Program:
     another."""
     groups = dict(program.groups)
     routes: list[GroupRoute] = []
-    servers = {name: _by_server(ranks, per_server) for name, ranks in groups.items()}
+    servers = {name: by_server(ranks, per_server) for name, ranks in groups.items()}
     graphs = []
     for rank in range(len(program.ranks)):
         made: list[Node] = []
@@ -95,7 +95,8 @@ def _steps(
     ]
 
 
-def _by_server(ranks: Ranks, per_server: int) -> tuple[Ranks, ...]:
+def by_server(ranks: Ranks, per_server: int) -> tuple[Ranks, ...]:
+    """The ranks of a group in each server, of `per_server` neighbouring ranks."""
     servers: dict[int, Ranks] = {}
     for rank in ranks:
         servers[rank // per_server] = (*servers.get(rank // per_server, ()), rank)

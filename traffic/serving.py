@@ -9,12 +9,18 @@ anew before each step, as in Orca (OSDI 2022):
     otherwise         one step makes the next token of all requests in the batch (decode)
 
 So the steps follow from the lengths of requests alone, and not from how long a step takes.
+
+With times of arrival (open loop) they follow from both: a step takes the requests that have come by
+its begin, as far as there are places. It begins when the one before it has ended, or when a request
+comes to a batch without any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +34,9 @@ SERVING = (PREFILL, DECODE, SERVE)
 MAX_TOKENS = 1 << 20  # of a prompt, or of an answer
 MAX_REQUESTS = 10_000
 MAX_STEPS = 100_000
-PROMPTS, OUTPUTS = 0xB311, 0xB312  # distinguish streams of the same seed
-COLUMNS = ("prompt", "output")
+PROMPTS, OUTPUTS, ARRIVALS = 0xB311, 0xB312, 0xB313  # distinguish streams of the same seed
+COLUMNS, ARRIVAL = ("prompt", "output"), "arrival_us"
+MAX_US = 3600 * 10**6
 
 
 class Request(NamedTuple):
@@ -58,11 +65,13 @@ class Lengths(NamedTuple):
 @dataclass(frozen=True)
 class Step:
     """One pass through the model. new: tokens of each request that go through it; context: those
-    that each attends to, these included."""
+    that each attends to, these included. entered: prompts of the requests that enter the batch with
+    it, if other machines have read them."""
 
     prefill: bool
     new: tuple[int, ...]
     context: tuple[int, ...]
+    entered: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -89,11 +98,27 @@ def drawn(seed: int, count: int, prompt: Lengths, output: Lengths) -> tuple[Requ
     return tuple(map(Request, *both))
 
 
-def read_requests(path: Path) -> tuple[Request, ...]:
-    """The requests of a CSV file with columns prompt and output. Raises UserError."""
-    found = []
+def drawn_arrivals(seed: int, count: int, rate: float) -> tuple[int, ...]:
+    """Times of a Poisson process in ns. rate: mean number in a second."""
+    stream, mean_ns = Stream(seed, ARRIVALS), round(1e9 / rate)
+    return tuple(accumulate(stream.exponential(mean_ns) for _ in range(count)))
+
+
+def read_requests(path: Path) -> tuple[tuple[Request, ...], tuple[int, ...]]:
+    """The requests of a CSV file with columns prompt and output, and their times of arrival in ns,
+    if it has a column arrival_us. Raises UserError."""
+    found: list[Request] = []
+    arrivals: list[int] = []
     for line in read_mix(path, "requests"):
         where = f"{path}, line {line.number}"
+        if (cell := line.cells.pop(ARRIVAL, None)) is not None:
+            before = arrivals[-1] // 1000 if arrivals else 0
+            if not cell.isascii() or not cell.isdigit() or not before <= int(cell[:18]) <= MAX_US:
+                raise UserError(
+                    f"{where}: {ARRIVAL}: found {cell[:40]!r}; write a whole number of"
+                    f" microseconds, {before} (of the line before) to {MAX_US}"
+                )
+            arrivals.append(1000 * int(cell))
         for name in COLUMNS:
             cell = line.cells.get(name, "")
             if not cell.isascii() or not cell.isdigit() or not 1 <= int(cell[:18]) <= MAX_TOKENS:
@@ -103,27 +128,41 @@ def read_requests(path: Path) -> tuple[Request, ...]:
                 )
         if unknown := line.cells.keys() - {*COLUMNS}:
             raise UserError(
-                f"{where}: unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}. Requests"
-                " are sent in their order, each when an earlier one has been answered"
+                f"{where}: unknown column {min(unknown)!r}; known: {', '.join(COLUMNS)}, {ARRIVAL}"
             )
         found.append(Request(*(int(line.cells[name]) for name in COLUMNS)))
     if len(found) > MAX_REQUESTS:
         raise UserError(f"{path}: {len(found)} requests; allowed: up to {MAX_REQUESTS}")
-    return tuple(found)
+    if arrivals and len(arrivals) < len(found):
+        raise UserError(
+            f"{path}: {len(arrivals)} of {len(found)} requests have {ARRIVAL}; give it to all, or"
+            " to none"
+        )
+    return tuple(found), tuple(arrivals)
 
 
 def batched(
-    kind: str, batch: int, requests: Sequence[Request]
+    kind: str,
+    batch: int,
+    requests: Sequence[Request],
+    arrivals: Sequence[int] = (),
+    end_ns: Callable[[int, int, Step], int] = lambda number, begin_ns, step: begin_ns,
 ) -> tuple[list[Step], list[Answered]]:
     """The steps, and when each request is answered. kind: PREFILL: prompts are read, and each
-    request ends with its first token; DECODE: other machines have read them; SERVE: both."""
+    request ends with its first token; DECODE: other machines have read them; SERVE: both.
+    arrivals: of requests in ns, ascending; (): a closed loop. end_ns: with arrivals, the end of a
+    step by its number and begin. `sent` is then the step after whose end a request enters."""
     steps: list[Step] = []
     running: list[int] = []
     sent, first, last = ([-1] * len(requests) for _ in range(3))
     made = [0] * len(requests)  # tokens of each answer
     waiting = 0  # the next request
+    now_ns, come = 0, len(requests)
     while running or waiting < len(requests):
-        new = [*range(waiting, min(waiting + batch - len(running), len(requests)))]
+        if arrivals:
+            now_ns = now_ns if running else max(now_ns, arrivals[waiting])
+            come = bisect_right(arrivals, now_ns)
+        new = [*range(waiting, min(waiting + batch - len(running), come))]
         waiting += len(new)
         running += new
         prefill = bool(new) and kind != DECODE
@@ -139,9 +178,12 @@ def batched(
         prompts = [requests[each].prompt for each in chosen]
         if prefill:
             steps.append(Step(True, tuple(prompts), tuple(prompts)))
+            now_ns = end_ns(number, now_ns, steps[-1])
             continue
         # The token before, which is not of the answer if other machines have read the prompt.
         read = [made[each] - (kind == SERVE) for each in chosen]
         contexts = (prompt + tokens for prompt, tokens in zip(prompts, read, strict=True))
-        steps.append(Step(False, (1,) * len(chosen), tuple(contexts)))
+        entered = tuple(requests[each].prompt for each in new)
+        steps.append(Step(False, (1,) * len(chosen), tuple(contexts), entered))
+        now_ns = end_ns(number, now_ns, steps[-1])
     return steps, [Answered(*each) for each in zip(sent, first, last, strict=True)]

@@ -108,6 +108,7 @@ class Trace:
     gpu: str | None = None
     gpus: tuple[str, ...] = ()
     ranks: str = ""  # of a program of ranks: the text of its source (rank_source)
+    dropped: int | None = None  # of experts with a capacity: answers that tokens go without
 
     @cached_property
     def values(self) -> int:

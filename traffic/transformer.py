@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from testbed.traffic.expert_calls import with_experts
-from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.expert_routing import Counts, ExpertRouting
 from testbed.traffic.layer_sample import TOLERANCE, USUAL_SIZES, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
@@ -29,7 +29,8 @@ class Transformer:
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
     0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
-    experts (expert_calls.CALLS), "": as many to each rank; skew, routing_seed: of the drawing."""
+    experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
+    routing_seed, counts: of expert_routing. per_server: neighbouring ranks that share a server."""
 
     model: str
     sequence: int
@@ -52,7 +53,10 @@ class Transformer:
     tolerance: float = TOLERANCE
     experts: str = ""
     skew: float = 0.0
+    capacity: float = 0.0
     routing_seed: int = 0
+    per_server: int = 1
+    counts: Counts = ()
 
     @property
     def shape(self) -> Shape:
@@ -159,8 +163,11 @@ class Transformer:
         program = staged(layout, templates, about)
         if not self.experts:
             return program
-        routing = ExpertRouting(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed)
-        return with_experts(program, routing, self.experts)
+        routing = ExpertRouting(
+            *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity),
+            counts=self.counts,
+        )
+        return with_experts(program, routing, self.experts, self.per_server)
 
     @property
     def title(self) -> str:
@@ -172,7 +179,9 @@ class Transformer:
         if self.sharding != "none":
             sizes.append(self.sharding)
         if self.experts:
-            sizes.append(f"drawn experts by {self.experts}")
+            limit = f" of capacity {self.capacity:g}" if self.capacity else ""
+            how = "counted" if self.counts else "drawn"
+            sizes.append(f"{how} experts{limit} by {self.experts}")
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
             layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"

@@ -235,25 +235,29 @@ def collectives(run: Tables, held: Held) -> None:
 
 @law(
     "requests",
-    "A request is sent at the start of an iteration or when another one of its job has been"
-    " answered, and is answered within its job; stages compute within its time.",
-    "requests.sent_ns = an end_ns of the job and iteration, or its least sent_ns; end_ns <="
-    " jobs.end_ns; compute_ns <= end_ns - sent_ns",
+    "A request is sent at its time of arrival, or else at the start of an iteration or when another"
+    " one of its job has been answered, and is answered within its job; stages compute within its"
+    " time.",
+    "without waited_ns requests.sent_ns = an end_ns of the job and iteration, or its least sent_ns;"
+    " sent_ns + waited_ns <= first_ns; end_ns <= jobs.end_ns; compute_ns <= end_ns - sent_ns",
     "no job serves a model",
 )
 def requests(run: Tables, held: Held) -> None:
     whole = {job: end for job, end in run.rows("jobs", "job end_ns")}
     groups: defaultdict[tuple, list[tuple]] = defaultdict(list)
     for job, iteration, *row in run.rows(
-        "requests", "job iteration request sent_ns end_ns compute_ns"
+        "requests", "job iteration request sent_ns end_ns compute_ns waited_ns first_ns"
     ):
         groups[job, iteration].append(tuple(row))
     for (job, iteration), rows in groups.items():
-        least = min(sent for _, sent, _, _ in rows)
-        moments = {least, *(end for _, _, end, _ in rows)}
-        for number, sent, end, computed in rows:
+        least = min(row[1] for row in rows)
+        moments = {least, *(row[2] for row in rows)}
+        for number, sent, end, computed, waited, first in rows:
             place = f"job {job}, iteration {iteration}, request {number}"
-            held.equal(place, "its sending is at an end", sent in moments, "always", True)
+            if waited is None:
+                held.equal(place, "its sending is at an end", sent in moments, "always", True)
+            elif first is not None:
+                held.at_most(place, "sent_ns + waited_ns", sent + waited, "first_ns", first)
             if end is not None:
                 held.at_most(place, "compute_ns", computed, "its time", end - sent)
                 if whole[job] is not None:

@@ -462,13 +462,15 @@ class Job:
         *,
         layer: int = 0,
         out: np.ndarray | None = None,
+        kind: str = "float32",
     ) -> Handle:
         """Begin to sum the weighted answers of all ranks but `root` for it, as `reduce_async` does.
         What `root` gives says the shape and type, and is not added."""
         self._check_root(root)
         given = np.zeros_like(array) if self.rank == root else array
         given = self._numbers(given, "combine", mean=False)
-        return self._sum("combine", given, False, layer, out if self.rank == root else None, root)
+        wanted = out if self.rank == root else None
+        return self._sum("combine", given, False, layer, wanted, root, kind)
 
     def barrier_async(self) -> Handle:
         """Begin to wait until all ranks have come here."""

@@ -333,7 +333,7 @@ NODE_TYPES = {"compute": 4, "send": 5, "recv": 6}
 COLLECTIVE = 7  # type of the nodes of all collectives
 COMM_TYPES = {
     **{"all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4, "broadcast": 5},
-    **{"all_to_all": 6, "reduce_scatter": 7, "barrier": 9},
+    **{"all_to_all": 6, "reduce_scatter": 7, "barrier": 9, "dispatch": 64, "combine": 65},
 }
 
 
@@ -910,6 +910,8 @@ OPERATIONS: dict[str, tuple[str, int | None, str]] = {
     ),
     "broadcast_": ("broadcast", 0, "broadcast"),
     "reduce_": ("reduce", 0, "reduce"),
+    "dispatch": ("dispatch", 0, "dispatch"),  # of the testbed's backend alone, as the next one
+    "combine": ("combine", 0, "combine"),
     "gather_": ("gather", 1, "gather"),
     "scatter_": ("scatter", 0, "scatter"),
     "alltoall_": ("all_to_all", 1, "alltoall"),
@@ -1235,9 +1237,9 @@ class _Program(_Recorder):
         if kind in ("send", "recv"):
             ends = (self._rank, peer) if kind == "send" else (peer, self._rank)
             given |= zip(ENDS, (*ends, tag), strict=True)
-        elif kind in ("broadcast", "scatter"):
+        elif kind in ("broadcast", "scatter", "dispatch"):
             given["comm_src"] = peer
-        elif kind in ("reduce", "gather"):
+        elif kind in ("reduce", "gather", "combine"):
             given["comm_dst"] = peer
         elif kind == "all_to_all":
             rows = splits or [1] * len(sizes)

@@ -234,6 +234,8 @@ class InaGroup(dist.ProcessGroup):
         self._gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+        self._store = store
+        self._parts: dict[tuple[int, ...], InaGroup] = {}
         self._job = job
         self._why_not = why_not
         self._label = label
@@ -372,24 +374,44 @@ class InaGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions | None = None) -> Begun:
         """Broadcast, as of any process group."""
+        return self._from_root("broadcast", tensors, opts)
+
+    def dispatch(self, tensors: Tensors, opts: c10d.BroadcastOptions | None = None) -> Begun:
+        """The root's tokens to the experts of all others (docs/experts.md), as by a broadcast."""
+        return self._from_root("dispatch", tensors, opts)
+
+    def _from_root(self, kind: str, tensors: Tensors, opts: c10d.BroadcastOptions | None) -> Begun:
         options = c10d.BroadcastOptions() if opts is None else opts
-        if why := self._unfit("broadcast", tensors):
-            return self._gloo_in_place("broadcast", tensors, options, why)
+        if why := self._unfit(kind, tensors):
+            return self._gloo_in_place(kind, tensors, options, why)
         (tensor,) = tensors
         array, put = _in_place(tensor)
-        handle = self._joined.broadcast_async(array, options.rootRank, out=array)
+        begin = getattr(self._joined, f"{kind}_async")
+        handle = begin(array, options.rootRank, out=array)
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions | None = None) -> Begun:
         """Sum at a root, as of any process group."""
         options = c10d.ReduceOptions() if opts is None else opts
-        if why := self._unfit("reduce", tensors, options.reduceOp):
-            return self._gloo_in_place("reduce", tensors, options, why)
+        return self._to_root("reduce", tensors, options, mean=_is_mean(options))
+
+    def combine(self, tensors: Tensors, opts: c10d.ReduceOptions | None = None) -> Begun:
+        """The sum at a root of what all others give."""
+        options = c10d.ReduceOptions() if opts is None else opts
+        if options.rootRank == self.rank():
+            tensors[0].detach().zero_()
+        return self._to_root("combine", tensors, options)
+
+    def _to_root(
+        self, kind: str, tensors: Tensors, options: c10d.ReduceOptions, **more: bool
+    ) -> Begun:
+        if why := self._unfit(kind, tensors, options.reduceOp):
+            return self._gloo_in_place(kind, tensors, options, why)
         (tensor,) = tensors
         array, put = _for_sum(tensor, _factor(options))
         root, is_root = options.rootRank, options.rootRank == self.rank()
-        out, kind = array if is_root else None, _name(tensor.dtype)
-        handle = self._joined.reduce_async(array, root, mean=_is_mean(options), out=out, kind=kind)
+        out, begin = array if is_root else None, getattr(self._joined, f"{kind}_async")
+        handle = begin(array, root, out=out, kind=_name(tensor.dtype), **more)
         put = put if is_root else _nothing
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
@@ -447,7 +469,32 @@ class InaGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leave the job; the group is of no use any more."""
+        for part in self._parts.values():
+            part.shutdown()
         self._line.close()
+
+    @property
+    def in_network(self) -> bool:
+        """True: calls go through the switches, if their types allow it."""
+        return self._job is not None
+
+    def part(self, ranks: tuple[int, ...]) -> InaGroup:
+        """The group of some of its ranks, with a communicator of its own if there is one left. All
+        of them call this; it is made once."""
+        if len(ranks) == self.size():
+            return self
+        if ranks not in self._parts:
+            name = f"{self.group_name}.{'.'.join(map(str, ranks))}"
+            place, timeout = ranks.index(self.rank()), timedelta(seconds=self._timeout_s)
+            store = dist.PrefixStore(name, self._store)
+            made = _further_group(store, place, len(ranks), timeout, name)
+            made._set_group_name(name)
+            if (known := c10d._world.pg_group_ranks.get(self)) is not None:
+                # The numbers among all ranks, so that PyTorch knows whose group it is.
+                numbers = [each for own in ranks for each, at in known.items() if at == own]
+                c10d._world.pg_group_ranks[made] = {each: at for at, each in enumerate(numbers)}
+            self._parts[ranks] = made
+        return self._parts[ranks]
 
     @property
     def _joined(self) -> client.Job:
@@ -504,7 +551,8 @@ class InaGroup(dist.ProcessGroup):
     def _gloo_in_place(self, kind: str, tensors: Tensors, options: Options, why: str) -> Begun:
         """Collective `kind`, whose tensors have its result, over gloo. Gloo takes what lies in the
         gaps of a tensor for its values, so tensors with gaps go as copies."""
-        call = getattr(self._over_gloo(kind, tensors, why), kind.replace("_", ""))
+        of_gloo = {"dispatch": "broadcast", "combine": "reduce"}.get(kind, kind.replace("_", ""))
+        call = getattr(self._over_gloo(kind, tensors, why), of_gloo)
         gaps = [each.layout == torch.strided and not each.is_contiguous() for each in tensors]
         if not any(gaps):
             return call(tensors, options)
@@ -719,13 +767,26 @@ def new_group(
             if more:
                 job.add_in(more["sum"])
             return made(job)
+    return _further_group(options.store, rank, size, timeout, options.group_id, more)
+
+
+def _further_group(
+    store: dist.Store,
+    rank: int,
+    size: int,
+    timeout: timedelta,
+    name: str,
+    more: Mapping[str, str] | None = None,
+) -> InaGroup:
+    """A group of some ranks, with a communicator if there is one. more: as of `new_group`."""
+    made = functools.partial(InaGroup, store, rank, size, timeout)
     try:
-        group = client.join_as(options.group_id, rank, size, timeout.total_seconds())
+        job = client.join_as(name, rank, size, timeout.total_seconds())
     except client.Refused as error:
-        return made(None, str(error), f"{size} ranks, {options.group_id}")
+        return made(None, str(error), f"{size} ranks, {name}")
     if more:
-        group.add_in(more["sum"])
-    return made(group, label=group.label)
+        job.add_in(more["sum"])
+    return made(job, label=job.label)
 
 
 def _join(rank: int, size: int) -> client.Job | None:

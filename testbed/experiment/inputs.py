@@ -149,6 +149,7 @@ READERS |= {
     "cluster trace": file_itself,
     "arrivals": file_itself,
     "requests": file_itself,
+    "counts of experts": file_itself,
 }
 
 

@@ -44,6 +44,8 @@ _OPTIONAL = (
     "backend",
     "parallel",
     "env",
+    "priorities",
+    "counts",
 )
 
 

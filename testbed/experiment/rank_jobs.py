@@ -11,13 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
+from p4fabric.base.errors import did_you_mean, sentence
+
+from testbed.collective_kinds import CARRIED
+from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
+from testbed.traffic import rank_source
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
+from testbed.traffic.expert_calls import DROPPED, RAILS
+from testbed.traffic.expert_routing import read_counts
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.rank_source import FileSource, InferenceSource, Source, TransformerSource
-from testbed.traffic.serving import PREFILL, Lengths, drawn, read_requests
+from testbed.traffic.serving import PREFILL, Lengths, drawn, drawn_arrivals, read_requests
 from testbed.traffic.trace import Layer, Trace, TraceError
 from testbed.traffic.transformer import Transformer
 
@@ -32,14 +38,18 @@ if TYPE_CHECKING:
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def source_of(job: Job, folder: Path, routes: AlgorithmRules | None = None) -> Source:
+def source_of(
+    job: Job, folder: Path, routes: AlgorithmRules | None = None, per_server: int = 1
+) -> Source:
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
-    carries its calls."""
+    carries its calls. per_server: ranks that share a server."""
     model = job.model
     if not isinstance(model, str) and model.serves:
         return InferenceSource(_inference(model, job.parallel, folder), job.scale, routes)
     if not isinstance(model, str) and model.transformer is not None:
-        return TransformerSource(_transformer(model, job.parallel), job.scale, routes)
+        made = _transformer(model, job.parallel, folder)
+        made = replace(made, per_server=per_server if made.experts == RAILS else 1)
+        return TransformerSource(made, job.scale, routes)
     named = model if isinstance(model, str) else model.file
     assert named is not None
     file = (folder / Path(named).expanduser()).absolute()
@@ -50,7 +60,7 @@ def source_of(job: Job, folder: Path, routes: AlgorithmRules | None = None) -> S
     return FileSource(str(file), job.scale, model.replicas, model.stage, routes)
 
 
-def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
+def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> Transformer:
     assert model.transformer is not None
     assert model.sequence is not None and model.global_batch is not None
     usual = Transformer(model.transformer, model.sequence, model.global_batch)
@@ -62,6 +72,11 @@ def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
     if model.experts is not None:
         asked = model.experts
         given |= {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
+        given["capacity"] = asked.capacity
+        if asked.counts is not None:
+            shape = replace(usual, layers=given.get("layers", 0)).shape
+            of = shape.layers, shape.experts, shape.top_k
+            given["counts"] = read_counts(_named(asked.counts, folder), *of)
     sizes = {} if parallel is None else parallel.model_dump()
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)
@@ -77,14 +92,17 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     assert model.transformer is not None and model.kind is not None and model.batch is not None
     asked = model.requests
     assert asked is not None
+    arrivals: tuple[int, ...] = ()
     if asked.file is not None:
-        requests = read_requests(_requests_file(asked.file, folder))
+        requests, arrivals = read_requests(_named(asked.file, folder))
     else:
         if asked.output is None and model.kind != PREFILL:
             raise TraceError("requests: found no output; write how many tokens an answer has")
         assert asked.count is not None and asked.prompt is not None
         output = asked.output or Lengths(1, 1)
         requests = drawn(asked.seed or 0, asked.count, asked.prompt, output)
+        if asked.rate is not None:
+            arrivals = drawn_arrivals(asked.seed or 0, asked.count, asked.rate)
     if parallel is not None:
         usual = Parallel()
         for name in type(usual).model_fields:
@@ -95,15 +113,19 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
                 )
     given = {
         name: getattr(model, name)
-        for name in ("gpu", "utilisation", "layers")
+        for name in ("gpu", "utilisation", "layers", "transfers")
         if getattr(model, name) is not None
     }
     if parallel is not None:
         given |= {"tp": parallel.tp, "pp": parallel.pp}
+    if arrivals:
+        given |= {"arrivals": arrivals, "ends": asked.steps or ()}
+    elif asked.steps is not None:
+        raise TraceError("requests.steps: found without times of arrival; take it out")
     return Inference(model.transformer, model.kind, model.batch, requests, **given)
 
 
-def _requests_file(named: str, folder: Path) -> Path:
+def _named(named: str, folder: Path) -> Path:
     return (folder / Path(named).expanduser()).absolute()
 
 
@@ -115,21 +137,24 @@ def resolved_model(job: Job, source: Source, folder: Path) -> RankModel | str:
         assert not isinstance(job.model, str) and job.model.requests is not None
         requests = job.model.requests
         if requests.file is not None:
-            file = str(_requests_file(requests.file, folder))
+            file = str(_named(requests.file, folder))
             requests = requests.model_copy(update={"file": file})
         update = {"gpu": made.gpu, "utilisation": made.utilisation, "requests": requests}
         return job.model.model_copy(update=update)
     if isinstance(source, TransformerSource):
-        return _with_defaults(job.model, source.transformer)
+        return _with_defaults(job.model, source.transformer, folder)
     if isinstance(job.model, str):
         return source.file
     return job.model.model_copy(update={"file": source.file})
 
 
-def _with_defaults(model: RankModel | str, transformer: Transformer) -> RankModel:
+def _with_defaults(model: RankModel | str, transformer: Transformer, folder: Path) -> RankModel:
     assert not isinstance(model, str)
     names = ("micro_batch", "gpu", "times", "utilisation")
     update: dict[str, object] = {name: getattr(transformer, name) for name in names}
+    if model.experts is not None and model.experts.counts is not None:
+        counts = str(_named(model.experts.counts, folder))
+        update["experts"] = model.experts.model_copy(update={"counts": counts})
     if transformer.simulated:
         layers = transformer.shape.layers
         update["sample"] = (model.sample or Sample()).model_copy(update={"of": layers})
@@ -158,6 +183,7 @@ def rank_trace(source: Source, compute_scale: float) -> Trace:
         sources=(),
         path=file,
         ranks=str(source),
+        dropped=int(program.about[DROPPED]) if DROPPED in program.about else None,
     )
 
 
@@ -185,7 +211,8 @@ def count_groups(trace: Trace, values: int) -> int:
 
 def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Keys of a job that do not fit the program that it replays: (key, message)."""
-    ranks = len(load_program(trace.ranks).ranks)
+    program = load_program(trace.ranks)
+    ranks = len(program.ranks)
     found = []
     if job.workers != ranks:
         found.append(
@@ -197,6 +224,24 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
             found.append((key, f"{message} Take this key out"))
     if parts.get("arrivals") is not None:
         found.append(("model", "is a program of ranks, and drawn jobs have no groups of ranks"))
+    groups = {*program.groups, *(name.partition(".")[0] for name in program.groups)}
+    allowed = [ALL, *CARRIED, *sorted(groups)]
+    for name in (job.priorities or {}).keys() - {*allowed}:
+        wrong = f"found {name}; allowed: {', '.join(allowed[:20])}"
+        found.append(("priorities", sentence(wrong, did_you_mean(name, allowed))))
+    source = rank_source.of(trace.ranks)
+    if isinstance(source, InferenceSource) and source.inference.arrivals:
+        scale = job.scale if job.compute_scale is None else job.compute_scale
+        for key, is_wrong, needed in (
+            ("iterations", job.iterations != 1, "iterations: 1"),
+            ("compute_scale", scale != 1, "compute_scale: 1"),
+            ("compute_jitter", job.compute_jitter, "no jitter"),
+            ("speed_spread", job.speed_spread, "workers of one speed"),
+            ("model", parts.get("runtime") == "mininet", "runtime: virtual"),
+            ("model", parts.get("repetitions", 1) > 1, "repetitions: 1; take sweep over seed"),
+        ):
+            if is_wrong:
+                found.append((key, f"requests with times of arrival need {needed}"))
     if why := why_no_groups(parts):
         found.append(("model", f"is a program of ranks, which {why}"))
     return found

@@ -24,7 +24,7 @@ from testbed.experiment.resolve_placement import ranks_per_server
 from testbed.experiment.rules import Known, Rule, arguments, ask_all
 from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_collectives import Collectives
-from testbed.experiment.schema_jobs import GROUPS, Job
+from testbed.experiment.schema_jobs import ALL, GROUPS, Job
 from testbed.protocols.sizes import MAX_FRAGMENTS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def loaded(jobs: Sequence[tuple[KeyPath, Job]], known: Known) -> tuple[list[Job]
     problems: list[Problem] = []
     for number, (path, given) in enumerate(jobs):
         job, trace, wrong = (_program if given.is_program else _replayed)(path, given, known)
-        problems += wrong
+        problems += [*wrong, *ask_all(OF_PRIORITIES, path, {**known, "job": job})]
         # A slice of a workload is named in parentheses.
         plain = trace.name.partition(" (")[0] if trace else "job"
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).lstrip("._-")
@@ -115,6 +115,18 @@ def _program(path: KeyPath, job: Job, known: Known) -> Loaded:
     return job, round_trace(program, job.workers, size) if size else None, problems
 
 
+OF_PRIORITIES = (
+    Rule(
+        "priorities",
+        lambda job, system: bool(job.priorities) and not hasattr(system, "preempt"),
+        "only fragments of system esa have them; take this key out",
+    ),
+    Rule(
+        "priorities",
+        lambda job: not job.has_ranks and {*(job.priorities or ())} - {ALL} and ALL,
+        "names calls or groups, which only a program of ranks has; name {found} alone",
+    ),
+)
 OF_MODEL = (
     Rule("model", lambda job: not job.model, "missing; a trace, or `command`"),
     Rule("iterations", lambda job: not job.iterations, "missing; how many to replay"),
@@ -173,7 +185,9 @@ def _of_ranks(path: KeyPath, job: Job, known: Known) -> Loaded:
     from testbed.experiment import rank_jobs
 
     needed = arguments(_routes, known)
-    source = rank_jobs.source_of(job, known["folder"], _routes(**needed) if needed else None)
+    per_server = ranks_per_server(known["network"]) if "network" in known else 1
+    routes = _routes(**needed) if needed else None
+    source = rank_jobs.source_of(job, known["folder"], routes, per_server)
     trace = rank_jobs.rank_trace(source, _compute_scale(job))
     update: Known = {"model": rank_jobs.resolved_model(job, source, known["folder"])}
     if size := known.get("values_per_packet"):

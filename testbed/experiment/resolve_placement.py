@@ -18,6 +18,7 @@ from testbed.experiment.rules import Known, not_among
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.routing.group_server import has_shared_servers, nearest
+from testbed.traffic.expert_calls import RAILS
 
 
 def place(jobs: Sequence[Job], known: Known) -> tuple[list[Job], list[Problem]]:
@@ -130,29 +131,31 @@ def _unfilled_servers(
     jobs: Sequence[Job], collectives: Collectives | None, topology: Topology
 ) -> Iterator[Problem]:
     """The problem of calls that go in steps inside servers, where jobs do not fill these."""
-    places: list[KeyPath] = [
-        ("collectives", kind, place, "inside")
-        for kind, place, route in (collectives.each() if collectives is not None else ())
-        if route.inside
-    ]
-    if not places:
-        return
     size = ranks_per_server(topology)
-    if size < 2:
+    places: dict[int, KeyPath] = {}  # of each job that has such calls, what asks for them
+    for number, job in enumerate(jobs):
+        asked = None if isinstance(job.model, str) else job.model.experts
+        if asked and asked.calls == RAILS and size > 1:  # else the program says what it needs
+            places[number] = ("jobs", number, "model", "experts", "calls")
+    for kind, row, route in collectives.each() if collectives is not None else ():
+        if route.inside:
+            places = dict.fromkeys(range(len(jobs)), ("collectives", kind, row, "inside"))
+    if places and size < 2:
         yield Problem(
-            places[0],
+            next(iter(places.values())),
             "needs servers with equally many ranks, two or more; take it out, or take such a"
             " topology (rails, or per_server)",
         )
         return
-    for job in jobs:
+    for number, place in places.items():
+        job = jobs[number]
         workers = job.fixed_placement.workers
         for first in range(0, len(workers), size):
             found = {topology.server_of(host) for host in workers[first : first + size]}
             if len(found) > 1:
                 last = min(first + size, len(workers)) - 1
                 yield Problem(
-                    places[0],
+                    place,
                     f"needs jobs that fill servers of {size} ranks, but ranks {first} to {last}"
                     f" of {job.name} are on {len(found)} servers; place whole servers",
                 )

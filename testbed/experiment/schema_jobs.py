@@ -16,6 +16,8 @@ from p4fabric.base.config.fields import (
     SECOND,
     Choice,
     Flag,
+    JsonSchema,
+    Kind,
     Nodes,
     Number,
     Quantity,
@@ -26,7 +28,7 @@ from p4fabric.base.config.fields import (
     WordOr,
     as_pydantic,
 )
-from p4fabric.base.config.units import PERCENT, TIME, FieldError
+from p4fabric.base.config.units import PERCENT, TIME, FieldError, describe
 from pydantic import Field, PrivateAttr, model_validator
 
 from testbed.experiment.placement import POLICIES
@@ -141,6 +143,25 @@ class WholeOrWord(Whole):
         return value
 
 
+@dataclass(frozen=True)
+class Priorities(Kind):
+    """Priorities by names of calls and groups."""
+
+    allowed = "a mapping of names to priorities from 1 to 255, such as {tp: 255, all: 100}"
+
+    def parse(self, value: object) -> dict[str, int]:
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise FieldError(describe(value), self.allowed)
+        return {name: LEVEL.parse(given) or 0 for name, given in value.items()}
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": LEVEL.json_schema()}
+
+
+LEVEL = Whole(1, 255)
+ALL = "all"  # in priorities: what they do not name otherwise
+
+
 class Sample(Section):
     """With `layers: sampled`, which layers are simulated, and how alike they have to be
     ([workloads.md](workloads.md#sampled-layers))."""
@@ -172,17 +193,36 @@ class Experts(Section):
         default=SETS,
         description="`sets`: a dispatch and a combine for each rank and set of ranks that hold"
         " experts of its tokens, which the system carries; `flows`: all_to_alls, in flows between"
-        " ranks.",
+        " ranks; `rails`: two, of which one brings a token once to each other server with its"
+        " experts, over the network card of its owner's place there, and one goes on inside.",
     )
     skew: Annotated[float, Number(0, 10)] = Field(
         default=0.0,
         description="Exponent of Zipf's law, by which a router chooses among a layer's experts; 0:"
         " all alike.",
     )
+    capacity: Annotated[float, Number(0, 1000)] = Field(
+        default=0.0,
+        description="Capacity factor c: an expert takes c tokens k / E of a rank's tokens in a"
+        " call, rounded up, of k of E experts for each token. It drops the others, which go"
+        " without its answer; table `jobs` counts them. 0: no limit.",
+    )
     seed: Annotated[int, Whole(0, 2 * 10**9)] = Field(
         default=0,
         description="Other seeds draw other experts.",
     )
+    counts: Annotated[str | None, ANY_TEXT, Reads("counts of experts")] = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="A CSV file with columns `expert`, `count` and, where layers differ, `layer`,"
+        " all from 0: a token's experts are drawn with these weights. In place of `skew`.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Experts:
+        if self.counts is not None and self.skew:
+            raise as_pydantic(FieldError("counts and skew", "one of them"))
+        return self
 
 
 class RankModel(Section):
@@ -227,6 +267,12 @@ class RankModel(Section):
         default=None,
         json_schema_extra={"default": "required if it serves"},
         description="The requests.",
+    )
+    transfers: Annotated[bool | None, Flag()] = Field(
+        default=None,
+        json_schema_extra={"default": "no"},
+        description="With `kind: decode`, as many ranks more, behind the others, read the prompts,"
+        " and send keys and values to them, in flows beside decoding.",
     )
     checks: ServingChecks | None = Field(
         default=None,
@@ -325,7 +371,7 @@ FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
 OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample", "experts")
-OF_SERVING = ("batch", "requests", "checks")
+OF_SERVING = ("batch", "requests", "transfers", "checks")
 
 
 class JobShape(Section):
@@ -487,6 +533,13 @@ class Job(JobShape):
         " communicators are there from the start of the run; others are made when all of their"
         " ranks have asked for them (docs/training.md). Or how a transformer is trained. Only with"
         " `command` or `model: {transformer: ...}`.",
+    )
+    priorities: Annotated[dict[str, int] | None, Priorities()] = Field(
+        default=None,
+        json_schema_extra={"default": "the system's `priority` says them"},
+        description="ESA's priorities of the job's fragments, 255 the most urgent: of a program of"
+        " ranks by group (`tp.0`), else by dimension (`tp`), else by kind of call (`all_reduce`);"
+        " of all others of the job, `all`. Only with system `esa`.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 from p4fabric.base.config.conditions import Bound, Condition
-from p4fabric.base.config.fields import ANY_TEXT, Kind, Number, Reads, Section, Whole, as_pydantic
+from p4fabric.base.config.fields import (
+    ANY_TEXT,
+    JsonSchema,
+    Kind,
+    Number,
+    Reads,
+    Section,
+    Whole,
+    as_pydantic,
+)
 from p4fabric.base.config.units import PERCENT, TIME, FieldError
 from pydantic import Field, model_validator
 
@@ -49,6 +59,24 @@ class DrawnLengths(Kind):
         return {"from": value.low, "to": value.high, **tail}
 
 
+@dataclass(frozen=True)
+class Moments(Kind):
+    """Times in ns, in their order."""
+
+    allowed = "a list of whole numbers, each larger than the one before"
+
+    def parse(self, value: object) -> tuple[int, ...]:
+        if not isinstance(value, list | tuple) or not all(type(each) is int for each in value):
+            raise FieldError("something else", self.allowed)
+        found = tuple(value)
+        if any(b <= a for a, b in pairwise((0, *found))):
+            raise FieldError("another order", self.allowed)
+        return found
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "array", "items": {"type": "integer", "minimum": 1}}
+
+
 class Requests(Section):
     """Requests to a served model ([inference.md](inference.md)): a file, or drawn ones."""
 
@@ -80,12 +108,25 @@ class Requests(Section):
         description="Other seeds draw other requests.",
     )
 
+    rate: Annotated[float | None, Number(0, 10**9, with_low=False)] = Field(
+        default=None,
+        json_schema_extra={"default": "none: each when an earlier one has been answered"},
+        description="With `count`: requests in a second, of a Poisson process (open loop). Only in"
+        " virtual time.",
+    )
+    steps: Annotated[tuple[int, ...] | None, Moments()] = Field(
+        default=None,
+        json_schema_extra={"default": "found before the run"},
+        description="With times of arrival: the end of each step in ns, by which the scheduler"
+        " knows who has come. `ina` writes them.",
+    )
+
     @model_validator(mode="after")
     def _one_of_two(self) -> Requests:
         if (self.file is None) == (self.count is None):
             found = "neither" if self.file is None else "both"
             raise as_pydantic(FieldError(found, "one of file, count"))
-        for name in ("prompt", "output", "seed") if self.file is not None else ():
+        for name in ("prompt", "output", "seed", "rate") if self.file is not None else ():
             if getattr(self, name) is not None:
                 raise as_pydantic(FieldError(name, "keys that belong to file"))
         if self.count is not None and self.prompt is None:

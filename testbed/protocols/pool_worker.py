@@ -51,6 +51,7 @@ class Worker(NamedTuple):
     config: np.record  # worker_state.CONFIG
     state: np.record  # worker_state.STATE
     priority: np.ndarray  # int64[T], of the tensors in this iteration
+    levels: np.ndarray  # int64[T], those that are given; 0: by the policy
     retransmit_requests: np.ndarray  # REQUEST[*], what to send again
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
@@ -91,6 +92,7 @@ def new_worker(
         ),
         state=new_record(worker_state.STATE, credit=spec.options.window * worker_state.UNIT),
         priority=np.zeros(len(spec.job.tensors), np.int64),
+        levels=np.array(spec.job.levels or (0,) * len(spec.job.tensors), np.int64),
         retransmit_requests=np.zeros(4096, REQUEST),
         recorded=own,
         sums=sums,
@@ -204,6 +206,9 @@ def open_tensor(worker, scoreboard, tensor, layer):
 @njit(cache=True)
 def _set_priority(worker, iteration, tensor, layer):
     config = worker.config
+    if worker.levels[tensor] > 0:
+        worker.priority[tensor] = worker.levels[tensor]
+        return
     worker.priority[tensor] = priority.priority_of(
         config.policy,
         config.communication_ns,

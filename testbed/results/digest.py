@@ -23,7 +23,7 @@ OPTIONAL = {
     *("jobs.batch", "jobs.compute_ns", "jobs.fallback", "jobs.refused", "jobs.trees"),
     *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),
-    *("jobs.layers", "jobs.layers_simulated", "jobs.layers_ns"),
+    *("jobs.layers", "jobs.layers_simulated", "jobs.layers_ns", "jobs.answers_dropped"),
 }
 LATER = {
     "sums",  # a run that keeps them is the same run

@@ -228,6 +228,12 @@ _DECLARED = (
                 True,
             ),
             _time("layers_ns", "time added for the others; null: not sampled", True),
+            _count(
+                "answers_dropped",
+                "answers that tokens went without, as experts were full, in the forward passes of"
+                " an iteration; null: experts have no capacity",
+                True,
+            ),
             _name(
                 "outcome",
                 "finished; killed by a planned fault; or unfinished because of a planned fault",
@@ -355,7 +361,15 @@ _DECLARED = (
             Column("prompt", "int64", "tokens", "tokens of its prompt", minimum=1),
             Column("output", "int64", "tokens", "tokens of its answer", minimum=1),
             _time(
-                "sent_ns", "its client sends it: at the start, or when its last answer has ended"
+                "sent_ns",
+                "its client sends it: at its time of arrival; else at the start, or when its last"
+                " answer has ended",
+            ),
+            _time(
+                "waited_ns",
+                "from sent_ns until a step takes it into the batch, as far as another step is under"
+                " way; null: it has no time of arrival",
+                True,
             ),
             _time("first_ns", "the first token of its answer is there; null: never", True),
             _time("end_ns", "the last one is; null: never", True),

@@ -23,9 +23,33 @@ def request_rows(
 ) -> list[Row]:
     """The rows of all jobs that serve a model. traces: of jobs, by number; tables:
     result_rows.time_tables."""
+    found = _spans(traces, tables)
+    return [
+        {"job": job, "iteration": iteration} | row
+        for (job, iteration), (model, known) in found.items()
+        for row in _rows(model, known)
+    ]
+
+
+def step_ends(
+    traces: Mapping[int, Trace], tables: Mapping[str, Mapping[str, np.ndarray]]
+) -> dict[int, list[int]]:
+    """The ends of steps in ns from the begin, of jobs whose requests come at given times."""
+    found = {}
+    for (job, _), (model, known) in _spans(traces, tables).items():
+        if model.arrivals:
+            begin, *ends = _times(model, known)[0]
+            found[job] = [end - begin for end in ends]
+    return found
+
+
+def _spans(
+    traces: Mapping[int, Trace], tables: Mapping[str, Mapping[str, np.ndarray]]
+) -> dict[tuple[int, int], tuple[Inference, Spans]]:
+    """Of each job that serves a model and each iteration."""
     served = {number: model for number, trace in traces.items() if (model := _served(trace))}
     if not served or "steps" not in tables:
-        return []
+        return {}
     columns = tables["steps"]
     spans: defaultdict[tuple[int, int], Spans] = defaultdict(dict)
     names = ("job", "iteration", "worker", "node", "start_ns", "end_ns")
@@ -34,11 +58,7 @@ def request_rows(
     for job, iteration, worker, node, start_ns, end_ns in zip(*chosen, strict=True):
         if worker % served[job].tp == 0:  # the others of its group do the same
             spans[job, iteration][worker, node] = start_ns, end_ns
-    return [
-        {"job": job, "iteration": iteration} | row
-        for (job, iteration), known in sorted(spans.items())
-        for row in _rows(served[job], known)
-    ]
+    return {(job, n): (served[job], known) for (job, n), known in sorted(spans.items())}
 
 
 def _served(trace: Trace) -> Inference | None:
@@ -46,11 +66,9 @@ def _served(trace: Trace) -> Inference | None:
     return source.inference if isinstance(source, rank_source.InferenceSource) else None
 
 
-def _rows(model: Inference, spans: Spans) -> list[Row]:
-    """The requests of an iteration that were sent. spans: of the nodes that have ended."""
-    stages, answered = model.stages(), model.schedule[1]
-    if (0, 0) not in spans:
-        return []
+def _times(model: Inference, spans: Spans) -> tuple[list[int], list[int]]:
+    """The begin and the ends of steps in ns, and the computation behind each number of them."""
+    stages = model.stages()
     ends, computed = [spans[0, 0][0]], [0]  # behind each number of steps
     last = (model.pp - 1) * model.tp
     for step in range(len(stages[0].spans)):
@@ -64,7 +82,24 @@ def _rows(model: Inference, spans: Spans) -> list[Row]:
             for node in served.computes(step)
         )
         computed.append(sum(end_ns - start_ns for start_ns, end_ns in times))
+    return ends, computed
+
+
+def _rows(model: Inference, spans: Spans) -> list[Row]:
+    """The requests of an iteration that were sent. spans: of the nodes that have ended."""
+    if (0, 0) not in spans:
+        return []
+    answered = model.schedule[1]
+    ends, computed = _times(model, spans)
     until = [*accumulate(computed)]
+    come = [ends[0] + each for each in model.arrivals]
+
+    def within(sent_ns: int, last: int) -> int:
+        """Computation from a moment to the end of a step."""
+        return sum(
+            min(computed[step + 1], max(0, ends[step + 1] - max(sent_ns, ends[step])))
+            for step in range(last + 1)
+        )
 
     def ended(step: int) -> int | None:
         return ends[step + 1] if step + 1 < len(ends) else None
@@ -74,12 +109,15 @@ def _rows(model: Inference, spans: Spans) -> list[Row]:
             "request": number,
             "prompt": request.prompt,
             "output": 1 if model.kind == PREFILL else request.output,
-            "sent_ns": ended(times.sent),
+            "sent_ns": come[number] if come else ended(times.sent),
+            "waited_ns": max(0, ends[times.sent + 1] - come[number]) if come else None,
             "first_ns": ended(times.first),
             "end_ns": ended(times.last),
-            "compute_ns": until[times.last + 1] - until[times.sent + 1]
-            if ended(times.last) is not None
-            else None,
+            "compute_ns": None
+            if ended(times.last) is None
+            else within(come[number], times.last)
+            if come
+            else until[times.last + 1] - until[times.sent + 1],
         }
         for number, (request, times) in enumerate(zip(model.requests, answered, strict=True))
         if ended(times.sent) is not None

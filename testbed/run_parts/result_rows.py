@@ -217,6 +217,7 @@ def job_rows(
                 "layers": None,
                 "layers_simulated": None,
                 "layers_ns": None,
+                "answers_dropped": traces[job].dropped,
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
                 "exact": outcome != "finished" or spec.program or checked == due,

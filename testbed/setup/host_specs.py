@@ -10,6 +10,7 @@ from p4fabric.base.transports import AIMD
 
 from testbed.experiment.planned_faults import slow_windows
 from testbed.experiment.program_jobs import block_fragments
+from testbed.experiment.schema_jobs import ALL
 from testbed.protocols.host_spec import (
     Compute,
     HostSpec,
@@ -214,6 +215,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         value_bits=platform.value_bits,
         wide=_wide(job),
         shares=_shares(job),
+        levels=_levels(job),
         transport=_transport(job),
     )
 
@@ -243,6 +245,20 @@ def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
         calls = reversed(job.ranks.calls.calls)
         return tuple((each.share, each.share_at, each.gives) for each in calls)
     return ((0, 0, 0),) if job.job.has_ranks else ()
+
+
+def _levels(job: JobSetup) -> tuple[int, ...]:
+    """See `JobSpec.levels`."""
+    given = job.job.priorities
+    if not given:
+        return ()
+    rest = given.get(ALL, 0)
+    if job.ranks is None:
+        return (rest,) * len(job.trace.layers)
+    calls = job.ranks.calls
+    group = calls.route.group
+    of_group = given.get(group, given.get(group.partition(".")[0], 0))
+    return tuple(of_group or given.get(e.node.kind, rest) for e in reversed(calls.calls))
 
 
 def _wide(job: JobSetup) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,7 +68,7 @@ PARALLEL = {
     "experts": (
         ("--loss 2.9", "--steps 15 --loss 3.5"),
         counted("all, 0 2, 1 3", "all_reduce float32 system")
-        | counted("0 1, 2 3", "all_to_all float32 gloo"),
+        | counted("0 1, 2 3", "dispatch float32 system", "combine float32 system"),
     ),
     "pipeline": (
         ("--loss 2.9", "--steps 15 --loss 3.5"),
@@ -95,6 +96,33 @@ def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, n
     floats = read.collectives[read.collectives.dtype.str.contains("float")]
     keys = ["communicator", "collective", "dtype", "route"]
     assert set(floats[keys].itertuples(index=False, name=None)) == expected
+
+
+@pytest.mark.slow
+def test_experts_learn_the_same_bits_through_switches_as_by_all_to_alls_of_gloo(tmp_path: Path):
+    """Four ranks share the experts, so that tokens go to many sets of ranks; sums are whole."""
+    if find_spec("torch") is None:
+        pytest.skip("needs torch: pip install '.[torch]'")
+    text = (
+        (FOLDER / "train_experts.yaml").read_text().replace("../examples", str(ROOT / "examples"))
+    )
+    for old, new in (
+        ("--loss 2.9", "--steps 4 --parallel 4 --steps-of 1048576"),
+        ("system: switchml", "system: esa"),
+        ("hosts: 4", "hosts: 5"),
+        ("groups: 4", "groups: 40, backend: {backend}"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    weights = {}
+    for backend in ("ina", "gloo"):
+        read = succeeded(text.replace("{backend}", backend), tmp_path / backend)
+        logs = [read.folder / "logs" / f"text-rank{rank}.log" for rank in range(4)]
+        weights[backend] = [re.search("weights (.*)", each.read_text())[1] for each in logs]
+        rows = read.collectives[read.collectives.collective.isin(["dispatch", "combine"])]
+        assert set(rows.route) == ({"system"} if backend == "ina" else set())
+        assert (rows.communicator.nunique() > 6) == (backend == "ina")
+    assert weights["ina"] == weights["gloo"]
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_bytes_of_every_link_are_those_of_the_closed_form(k, tmp_path):
 MODEL = """
 name: experts
 runtime: virtual
-topology: {kind: star, hosts: 5}
+topology: {kind: star, hosts: 4, per_server: 2}
 links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
 system: {name: switchml, zeros: header_only}
 memory: {aggregators: 4096}
@@ -111,13 +111,32 @@ jobs:
 """
 
 
-@pytest.mark.parametrize("calls", ["sets", "flows"])
-def test_a_model_s_tokens_travel_by_sets_or_flows(calls):
+def test_a_model_s_experts_are_those_that_were_counted(tmp_path):
+    """No token goes to the ranks whose experts were never chosen."""
+    (tmp_path / "counts.csv").write_text("expert, count\n0, 3\n1, 5\n2, 8\n")  # of ranks 0 and 1
+    calls = f"sets, counts: {tmp_path}/counts.csv"
+    spec = load_text((MODEL % ("", calls)).replace(", skew: 1", ""))
+    rows = run_virtual(spec)["collectives"]
+    sets = {row["communicator"] for row in rows if row["collective"] == "dispatch"}
+    assert sets and all({*map(int, name.split())} & {0, 1} for name in sets)
+    assert not {"2 3", "all"} & sets
+    shown = spec.resolved_yaml()
+    assert load_text(shown).resolved_yaml() == shown
+
+
+@pytest.mark.parametrize("calls", ["sets", "flows, capacity: 0.8", "rails"])
+def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     spec = load_text(MODEL % (", loss: 1 %", calls))
     tables = run_virtual(spec)
     (job,) = tables["jobs"]
     assert job["exact"]
+    # Of 4 x 128 tokens' two answers each.
+    least = 0.2 * 1024 if "capacity" in calls else None
+    dropped = job["answers_dropped"]
+    assert dropped is least is None or least < dropped < 1024
     kinds = {row["collective"] for row in tables["collectives"]} - {"all_reduce"}
     assert kinds == ({"dispatch", "combine"} if calls == "sets" else {"all_to_all"})
     shown = spec.resolved_yaml()
-    assert load_text(shown).resolved_yaml() == shown and f"calls: {calls}" in shown
+    assert (
+        load_text(shown).resolved_yaml() == shown and f"calls: {calls.partition(',')[0]}" in shown
+    )

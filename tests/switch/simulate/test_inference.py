@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 import pytest
@@ -93,6 +94,73 @@ def test_requests_are_answered_by_right_sums_when_the_last_stage_has_made_their_
             assert row["first_ns"] == moments[times.first + 1]
             assert row["end_ns"] == moments[times.last + 1]
             assert row["compute_ns"] == sum(busy[times.sent + 1 : times.last + 1])
+
+
+def test_keys_of_prompts_travel_beside_decoding():
+    """As many bytes as their formula says, from the ranks that read prompts, and right sums."""
+    changed = text("decode", links=", loss: 1 %", scale="1").replace("workers: 2", "workers: 4")
+    changed = changed.replace("hosts: 3", "hosts: 5")
+    spec = load_text(changed.replace("batch: 2", "batch: 1\n      transfers: yes"))
+    tables = run_virtual(spec)
+    source = rank_source.of(spec.jobs[0].trace().ranks)
+    prompts = sum(each.prompt for each in source.inference.requests)
+    rows = [row for row in tables["collectives"] if row["collective"] == "send"]
+    # Two layers' keys and values of 1,024 numbers each, and two requests for more.
+    assert sum(row["bytes"] for row in rows) == 2 * 4 * 1024 * prompts + 2 * 2 * 4
+    assert len(tables["requests"]) == 3 and tables["jobs"][0]["exact"]
+    assert all(row["sent_ns"] < row["first_ns"] <= row["end_ns"] for row in tables["requests"])
+
+
+def test_requests_come_at_their_times_and_wait_for_places(tmp_path):
+    """Steps are found by simulations before the run, and the results' file runs again as it is."""
+    path, asked = tmp_path / "open.yaml", tmp_path / "asked.csv"
+    arrivals = [40, 41, 42, 30_000]  # of which two wait for the others, and the last one for nobody
+    asked.write_text(
+        "prompt, output, arrival_us\n"
+        + "".join(f"9, {n + 2}, {a}\n" for n, a in enumerate(arrivals))
+    )
+    changed = text(scale="1").replace("workers: 2", "workers: 3").replace("hosts: 3", "hosts: 4")
+    first, rest = changed.split("      requests: ")
+    changed = f"{first}      requests: {{file: asked.csv}}\n{rest.partition(chr(10))[2]}"
+    found = []
+    for name in ("first", "again"):
+        path.write_text(changed)
+        done = ina(
+            path, "--results", tmp_path / name, "--no-report", env={**os.environ, "INA_LAWS": "1"}
+        )
+        assert done.returncode == 0, done.stderr
+        (folder,) = (tmp_path / name).iterdir()
+        changed = (folder / "experiment.yaml").read_text()
+        results = read(folder)
+        rows, job = results.requests, results.jobs.iloc[0]
+        assert [(sent - job.start_ns) // 1000 for sent in rows.sent_ns] == arrivals
+        assert list(rows.waited_ns > 0) == [False, True, True, False]
+        (listed,) = results.experiment["jobs"]
+        steps = [job.start_ns + each for each in listed["model"]["requests"]["steps"]]
+        assert {*rows.first_ns, *rows.end_ns} <= {*steps}
+        found.append((rows.to_dict("records"), steps))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("iterations: 1", "iterations: 2", "requests with times of arrival need"),
+        ("compute_scale: 1", "compute_scale: 2", "need compute_scale: 1"),
+        ("kind: serve", "kind: decode, transfers: yes", "transfers: found with times of arrival"),
+        ("rate: 9", "steps: [3]", "requests.steps: found without times of arrival"),
+        ("rate: 9", "rate: 9, steps: [3, 2]", "each larger than the one before"),
+        ("runtime: virtual", "runtime: mininet", "need runtime: virtual"),
+    ],
+)
+def test_what_open_loops_cannot_have_is_told(old, new, said):
+    changed = (
+        text(scale="1").replace("count: 3", "count: 3, rate: 9").replace("workers: 2", "workers: 3")
+    )
+    changed = changed.replace("hosts: 3", "hosts: 4")
+    new = new.replace(", transfers", "\n      transfers")
+    with pytest.raises(Exception, match=said):
+        load_text(changed.replace(old, new))
 
 
 def test_a_check_that_does_not_hold_fails_the_run_and_the_sweep(tmp_path):

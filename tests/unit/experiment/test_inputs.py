@@ -96,6 +96,14 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["mine/asked.csv"],
     ),
+    "Experts.counts": (
+        {
+            "jobs": "jobs: [{model: {transformer: mixtral-8x7b, sequence: 4, global_batch: 2,"
+            " layers: 1, experts: {counts: mine/counts.csv}}, workers: 2, iterations: 1,"
+            " parallel: {ep: 2}}]"
+        },
+        ["mine/counts.csv"],
+    ),
     "RankModel.times": (
         {
             "jobs": "jobs: [{model: {transformer: llama3-8b, sequence: 2048, global_batch: 1,"
@@ -163,6 +171,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     (mine / "a.csv").write_text("submit, model, workers, iterations\n0, resnet18, 2, 1\n")
     (mine / "log.csv").write_text(LOG)
     (mine / "asked.csv").write_text("prompt, output\n16, 2\n8, 3\n")
+    (mine / "counts.csv").write_text("expert, count\n0, 2\n7, 3\n")
     (mine / "topo.py").write_text(TOPOLOGY)
     (mine / "sizes.txt").write_text("5")
     (mine / "extra.json").write_text('{"hosts": 1}')

@@ -10,10 +10,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.traffic.expert_calls import FLOWS, SETS
-from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _steps
+from testbed.traffic.expert_routing import ExpertRouting, read_counts
 from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.rank_layout import Exchange
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 from tests.support.graph_laws import hold_graph
@@ -46,6 +48,28 @@ def test_each_token_goes_to_the_other_ranks_with_its_experts(routing, tokens, la
     assert sets == routing.sets_of(source, tokens, layer, 0)
 
 
+@given(routings(), st.integers(1, 60), st.floats(0.05, 2))
+@FEW
+def test_an_expert_drops_the_tokens_above_its_capacity(routing, tokens, capacity):
+    """With an expert on each rank, so that tokens for a rank are those for its expert."""
+    routing = replace(routing, experts=routing.ranks, top_k=min(routing.top_k, routing.ranks))
+    limited = replace(routing, capacity=capacity)
+    most = limited.most(tokens)
+
+    def loads(which):
+        found = which.sets_of(0, tokens, 1)
+        return [sum(n for to, n in found.items() if r in to) for r in range(1, routing.ranks)]
+
+    asked, kept = loads(routing), loads(limited)
+    assert (
+        routing.dropped(0, tokens, 1) == 0 and sum(limited.sets_of(0, tokens, 1).values()) == tokens
+    )
+    assert kept == [min(each, most) for each in asked]
+    own = tokens * routing.top_k - sum(asked)
+    wanted = [max(each - most, 0) for each in (*asked, own)]
+    assert limited.dropped(0, tokens, 1) == sum(wanted)
+
+
 def test_experts_are_chosen_by_their_weights():
     """The shares of tokens for each of four experts on ranks of their own, seen from a fifth."""
     for skew, expected in (0.0, [0.2] * 5), (1.0, [1 / i / (137 / 60) for i in range(1, 6)]):
@@ -58,6 +82,44 @@ def test_experts_are_chosen_by_their_weights():
         order = [sorted(range(5), key=ExpertRouting(5, 1, 5, 1.0).weights(n).__getitem__)
                  for n in range(4)]  # fmt: skip
         assert any(each != order[0] for each in order)
+
+
+@given(st.data(), st.booleans(), st.integers(1, 3))
+@FEW
+def test_counts_of_a_file_are_weights_of_its_layers(data, of_layers, top_k):
+    counts = st.lists(st.integers(1, 10**9), min_size=4, max_size=4)
+    layers = data.draw(st.lists(counts, min_size=3, max_size=3))
+    rows = [(n, e, c) for n, layer in enumerate(layers) for e, c in enumerate(layer)]
+    first = 0 if of_layers else 1
+    rows = rows if of_layers else rows[:4]
+    lines = [", ".join(map(str, row[first:])) for row in data.draw(st.permutations(rows))]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "counts.csv")
+        path.write_text("\n".join([", ".join(["layer", "expert", "count"][first:]), *lines]))
+        found = read_counts(path, 3, 4, top_k)
+    routing = ExpertRouting(4, top_k, 2, counts=found)
+    for number, layer in enumerate(layers):
+        assert routing.weights(number) == (layer if of_layers else layers[0])
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("expert, count\n4, 1\n", "line 2: expert: found '4'; write a whole number, 0 to 3"),
+        ("expert, count\n1, -1\n", "line 2: count: found '-1'; write a whole number"),
+        ("expert, count, day\n1, 1, 2\n", "line 2: unknown column 'day'; known: layer, expert"),
+        (
+            "expert, count\n1, 1\n2, 0\n",
+            "there are counts above 0 for 1 experts; a token goes to 2",
+        ),
+        ("layer, expert, count\n0, 1, 1\n0, 2, 1\n", "layer 1 has counts above 0 for 0 experts"),
+    ],
+)
+def test_a_wrong_file_of_counts_is_named(text, said, tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_counts(path, 2, 4, 2)
 
 
 def bytes_given(program, kind):
@@ -100,6 +162,36 @@ def test_calls_of_sets_have_the_bytes_of_flows_but_once_for_each_token(seed, ske
         ]
 
 
+@given(st.data(), st.sampled_from([(2, 2), (2, 4), (4, 2)]), st.integers(0, 40))
+@FEW
+def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(data, shape, tokens):
+    servers, size = shape
+    ranks = servers * size
+    routing = ExpertRouting(2 * ranks, 3, ranks, 0.7, data.draw(st.integers(0, 99)))
+    places = tuple(tuple(range(s * size, (s + 1) * size)) for s in range(servers))
+    expected: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
+    for owner in range(ranks):
+        for targets, count in routing.sets_of(owner, tokens, 1, 0).items():
+            for server in {each // size for each in targets}:
+                relay = server * size + owner % size
+                expected["across"][owner, relay] += 10 * count * (relay != owner)
+                inside = [each for each in targets if each // size == server and each != relay]
+                expected["inside"].update({(relay, each): 10 * count for each in inside})
+    for combine in (False, True):
+        found: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
+        for rank in range(ranks):
+            exchange = Exchange(combine, tokens, 10, (1,))
+            calls = _steps("ep.0", places, rank, exchange, routing)
+            assert ["across" in name for name, *_ in calls] == [not combine, combine]
+            for name, group, parts in calls:
+                for other, part in zip(group, parts, strict=True):
+                    pair = (other, rank) if combine else (rank, other)
+                    found["across" if "across" in name else "inside"][pair] += part
+        assert {name: +each for name, each in found.items()} == {
+            name: +each for name, each in expected.items()
+        }
+
+
 def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
     program = MADE.load()
     counted = defaultdict(Counter)
@@ -116,6 +208,8 @@ def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
 def test_what_does_not_fit_is_named(monkeypatch):
     with pytest.raises(TraceError, match="experts: mixtral-8x7b has ep: 1, so no tokens travel"):
         replace(MADE, ep=1).load()
+    with pytest.raises(TraceError, match="the servers of group ep.0 have 3, 1 of its ranks"):
+        replace(MADE, experts=RAILS, per_server=3).load()
     monkeypatch.setattr("testbed.traffic.expert_calls.MAX_SETS", 5)
     with pytest.raises(
         TraceError, match="experts: 10 sets of ranks, .* allowed: up to 5. Take calls"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.simulate.open_loop import following
 from testbed.traffic import rank_source
 from testbed.traffic.inference import Inference
+from testbed.traffic.inference_stage import KEYS, NEXT
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
 from testbed.traffic.rank_source import InferenceSource
-from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request
+from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request, batched
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import GPUS, SHAPES
 from tests.support.graph_laws import hold_graph
@@ -97,6 +100,68 @@ def test_nothing_overlaps_and_steps_follow_each_other(made):
             assert {*each.computes(number)} == {
                 p for p in range(begin, behind) if nodes[p].kind == COMPUTE
             }
+
+
+@given(served(transfers=True))
+@settings(FEW, max_examples=25)
+def test_keys_of_each_prompt_come_before_its_request_enters_and_a_batch_ahead_at_most(made):
+    made = replace(made, kind=DECODE)
+    program, plain = made.load(), replace(made, transfers=False).load()
+    with TemporaryDirectory() as folder:
+        hold_graph(program, Path(folder))
+    size, shape = made.tp * made.pp, made.shape
+    prompts = [each.prompt for each in made.requests]
+    wanted = [4 * p * shape.kv_width * (shape.layers // made.pp) // made.tp for p in prompts]
+    assert len(program.ranks) == 2 * size
+    for rank in range(size):
+        nodes, other = program.ranks[rank], program.ranks[size + rank]
+        kept = [node for node in nodes if node.tag not in (KEYS, NEXT)]
+        assert [(n.kind, n.bytes, n.duration_ns) for n in kept] == [
+            (n.kind, n.bytes, n.duration_ns) for n in plain.ranks[rank]
+        ]
+        came = [place for place, node in enumerate(nodes) if (node.kind, node.tag) == (RECV, KEYS)]
+        assert [nodes[place].bytes for place in came] == wanted
+        assert [n.bytes for n in other if n.kind == SEND] == wanted
+        assert all(n.peer == size + rank for n in nodes if n.tag in (KEYS, NEXT))
+        # The step of a request begins behind its keys, and asks for those of a later one.
+        for place in came:
+            assert any(place in n.after for n in nodes if n.tag not in (KEYS, NEXT))
+        asks = [n for n in nodes if (n.kind, n.tag) == (SEND, NEXT)]
+        assert len(asks) == max(0, len(prompts) - made.batch)
+        reads = [n for n in other if n.kind == COMPUTE]
+        gated = [any(other[p].tag == NEXT for p in n.after) for n in reads]
+        assert gated == [number >= made.batch for number in range(len(prompts))]
+
+
+@given(served(), st.data())
+@settings(FEW, max_examples=25)
+def test_simulations_find_which_steps_take_which_requests(made, data):
+    """With times of steps that have little to do with predicted ones, and grow with requests."""
+    count = len(made.requests)
+    gaps = data.draw(st.lists(st.integers(1, 10**6), min_size=count, max_size=count))
+    arrivals = tuple(accumulate(gaps))
+    made = replace(made, arrivals=arrivals)
+
+    def end_ns(number, begin_ns, step):
+        return begin_ns + 1000 * (1 + 37 * number % 200) + 10_000 * len(step.new)
+
+    for _ in range(50):
+        steps, answered = made.schedule
+        now, ends = 0, []
+        for number, step in enumerate(steps):  # what a run of this schedule takes
+            comes = [arrivals[i] for i, each in enumerate(answered) if each.sent + 1 == number]
+            now = end_ns(number, max([now, *comes]), step)
+            ends.append(now)
+        made = following(made, ends)
+        if len(made.ends) == len(ends):
+            break
+    assert made.schedule == batched(made.kind, made.batch, made.requests, arrivals, end_ns)
+    assert replace(made, paces=(1.0, 1.0)).schedule == made.schedule
+    with TemporaryDirectory() as folder:
+        hold_graph(made.load(), Path(folder))
+    source = InferenceSource(made)
+    assert rank_source.of(str(source)) == source
+    assert len(made.load().ranks) == made.tp * made.pp + 1
 
 
 def took_ns(made: Inference) -> list[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +22,7 @@ from testbed.traffic.serving import (
     Request,
     batched,
     drawn,
+    drawn_arrivals,
     read_requests,
 )
 
@@ -95,7 +98,43 @@ def test_a_file_of_requests_is_read_in_any_order_of_columns(requests):
         for columns in (("prompt", "output"), ("output", "prompt")):
             lines = [",".join(str(getattr(each, c)) for c in columns) for each in requests]
             path.write_text("\n".join(["# asked", ",".join(columns), *lines]))
-            assert read_requests(path) == tuple(requests)
+            assert read_requests(path) == (tuple(requests), ())
+
+
+@given(st.sampled_from(SERVING), st.integers(1, 4), REQUESTS, st.data())
+@FEW
+def test_a_step_takes_who_has_come_by_its_begin_as_far_as_there_are_places(
+    kind, batch, requests, data
+):
+    gaps = data.draw(st.lists(st.integers(0, 30), min_size=len(requests), max_size=len(requests)))
+    arrivals = [*accumulate(gaps)]
+    spans = []  # begin and end of each step
+
+    def end_ns(number, begin_ns, step):
+        spans.append((begin_ns, begin_ns + 1 + (7 * number + step.tokens) % 11))
+        return spans[-1][1]
+
+    steps, answered = batched(kind, batch, requests, arrivals, end_ns)
+    assert len(spans) == len(steps)
+    entered = [each.sent + 1 for each in answered]
+    assert entered == sorted(entered)
+    for number, (begin, _) in enumerate(spans):
+        inside = [i for i, each in enumerate(answered) if entered[i] <= number <= each.last]
+        assert 1 <= len(inside) <= batch
+        waiting = [i for i in range(len(requests)) if entered[i] > number and arrivals[i] <= begin]
+        assert not waiting or len(inside) == batch
+        assert all(arrivals[i] <= begin for i in inside)
+    for (_, end), (begin, _) in pairwise(spans):  # the batch is idle only while nobody is there
+        assert begin == end or (begin > end and begin in arrivals)
+    if not any(arrivals):
+        assert (steps, answered) == batched(kind, batch, requests)
+
+
+def test_a_poisson_process_has_its_rate():
+    arrivals = drawn_arrivals(3, 10_000, 250.0)
+    assert arrivals[-1] / 10_000 == pytest.approx(4e6, rel=0.05)
+    gaps = [b - a for a, b in pairwise((0, *arrivals))]
+    assert sum(gap > 4e6 for gap in gaps) / 10_000 == pytest.approx(math.exp(-1), abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +145,8 @@ def test_a_file_of_requests_is_read_in_any_order_of_columns(requests):
         ("prompt, output\n5,\n", "line 2: output: found ''"),
         ("prompt\n5\n", "line 2: output: found ''"),
         ("prompt, output, arrival\n5, 2, 1\n", "unknown column 'arrival'; known: prompt, output"),
+        ("prompt, output, arrival_us\n5, 2, 7\n1, 1, 6\n", "line 3: arrival_us: found '6'; write"),
+        ("prompt, output, arrival_us\n5, 2, 7\n1, 1,\n", "1 of 2 requests have arrival_us"),
         ("prompt, output\n", "there are no requests below the line"),
         ("prompt, output\n" + "1, 1\n" * 10_001, "10001 requests; allowed: up to 10000"),
     ],
