@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from p4fabric.base.topology import Topology
 
     from testbed.experiment.schema import VirtualTime
+    from testbed.experiment.schema_collectives import Collectives
     from testbed.experiment.schema_jobs import Job
     from testbed.systems import System, SystemOptions
 
@@ -45,10 +46,10 @@ def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
 
 def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
     """True if a register's word has two sums (p4/int8.p4). What programs add besides, their own
-    int32 and what they agree on, needs whole words."""
+    int32 and what they agree on, needs whole words, and so may formats of groups."""
     if not format_of(system).is_bytes or not entry.memory:
         return False
-    return not any(job.is_program for job in jobs)
+    return not any(job.is_program or job.sums for job in jobs)
 
 
 def sum_bits(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> int:
@@ -67,10 +68,9 @@ def _too_many_for_words(
 
 
 def _not_together(job: Job, system: SystemOptions) -> str:
-    """A format of a type that a switch does not add beside the system's."""
+    """A format of a type or group that a switch does not add beside the system's."""
     allowed = format_of(system).together
-    given = job.sums.given.values() if job.sums else ()
-    wrong = next((each for each in given if each not in allowed), "")
+    wrong = next((each for each in (job.sums or {}).values() if each not in allowed), "")
     return wrong and f"{wrong} with sum: {allowed[0]}; allowed: {', '.join(allowed)}"
 
 
@@ -94,15 +94,14 @@ def _passes_parts_on(
     system: SystemOptions,
     entry: System,
     network: Topology,
-    kinds: Sequence[Job],
-    jobs: Sequence[Job] = (),
+    collectives: Collectives,
 ) -> str:
     """Subject and verb of passing on sums of some workers, where these have more bits than a
     packet; "" if nobody does."""
     if not format_of(system).is_wide:
         return ""
-    if any(job._trace and job.has_ranks for job in (*jobs, *kinds)):
-        return "groups of ranks may have algorithms of hosts, which pass on"
+    if collectives.algorithms:
+        return f"{collectives.algorithms[0]} passes on"
     if entry.servers == "many":
         return ""
     if entry.managed:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.experiment.schema_jobs import SAMPLED, Parallel, Sample
+from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
@@ -191,6 +192,11 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
         found.append(
             ("workers", f"found {job.workers}; the program has {ranks} ranks. Write {ranks}")
         )
+    named = names_of_sums(load_program(trace.ranks))
+    for name in job.sums or {}:
+        if name not in named:
+            message = f"found {name}; groups and types of the program: {', '.join(named)}"
+            found.append(("sums", message))
     for key, usual in NOT_FOR_RANKS.items():
         if getattr(job, key) != usual:
             message = f"found {getattr(job, key)}; a program of ranks is replayed as it is."

@@ -49,6 +49,7 @@ CONFIG = record(
     "sets",  # of each slot, with SwitchML
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # kind of values that are sent in fewer bits if they fit (wire.short_of); 0: none
+    "rounds",  # the same, where sums are rounded to as many
     "rounded_bits",  # by which sums of generated values are rounded
     "program",  # 1: a program gives the values
     "adder",  # of the format of sums, and
@@ -103,7 +104,8 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "min_patience_ns": options.min_patience_ns,
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
-        "short": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
+        "short": wire.short_of(*job.short),
+        "rounds": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
         "rounded_bits": sizes.rounded_bits(job.workers) if job.rounds_bytes else 0,
         "program": int(job.program),
         "adder": FORMATS[job.sum].adder,

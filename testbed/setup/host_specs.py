@@ -46,7 +46,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
     if not job.job.has_ranks:
         return specs
     roles: list[list[HostSpec]] = [[] for _ in specs]
-    routes: list[list[tuple[str, str]]] = [[] for _ in specs]
+    routes: list[list[tuple[str, str, str]]] = [[] for _ in specs]
     workers = len(job.group.workers)
     for group in setup.groups.values():
         ranks = group.ranks
@@ -212,6 +212,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         sum=platform.sum.name,
         keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
         value_bits=platform.value_bits,
+        short=_short(setup, job),
         wide=_wide(job),
         shares=_shares(job),
         transport=_transport(job),
@@ -245,9 +246,15 @@ def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
     return ((0, 0, 0),) if job.job.has_ranks else ()
 
 
+def _short(setup: Setup, job: JobSetup) -> tuple[int, int]:
+    """See `JobSpec.short`."""
+    carrier = setup.platform if job.platform.system is setup.platform.system else job.platform
+    return carrier.value_bits, carrier.sum.numbers
+
+
 def _wide(job: JobSetup) -> tuple[str, ...]:
     """See `JobSpec.wide`."""
-    given = job.job.sums.given if job.job.sums else {}
+    given = (job.job.sums or {}) if job.job.is_program else {}
     return tuple(kind for kind, name in given.items() if name != job.platform.sum.name)
 
 

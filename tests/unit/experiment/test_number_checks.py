@@ -25,6 +25,10 @@ jobs:
   - {%(job)s, workers: %(workers)d}
 """
 REPLAY = "model: alexnet, iterations: 1, scale: 0.001"
+RANKS = (
+    "model: {transformer: llama2-7b, sequence: 64, global_batch: 3, layers: 1}, iterations: 1,"
+    " parallel: {dp: 3}"
+)
 
 
 def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3) -> str:
@@ -53,6 +57,13 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
         (
             {"sum": "int8", "job": "name: x, command: 'true', sums: {bfloat16: int16}"},
             "jobs[0].sums: found int16 with sum: int8; allowed: int8, int32: a switch program has",
+        ),
+        ({"job": "command: 'true', sums: {tp: float32}"}, "sums: found tp; types of a program: fl"),
+        ({"job": f"{REPLAY}, sums: {{tp: float32}}"}, "sums: is for jobs that are programs"),
+        ({"job": f"{RANKS}, sums: {{dp: int32}}"}, "found int32 with sum: float32; allowed: float"),
+        (
+            {"job": f"{RANKS}, sums: {{tp: float32}}"},
+            "jobs[0].sums: found tp; groups and types of the program: dp, float32",
         ),
         (
             {"job": "name: x, command: 'true', numbers: fixed", "system": "atp"},
