@@ -50,6 +50,24 @@ virtual: {{keep_sums: true}}
 jobs:
   - {{model: alexnet, workers: {ranks}, iterations: 2, scale: 0.0001, compute_scale: 0}}
 """
+TENSOR_PARALLEL = """
+name: numbers
+runtime: virtual
+seed: 1
+topology: {{kind: star, hosts: 17}}
+links: {{bandwidth: 10 Gbit/s, delay: {delay} us, jitter: {step} us, loss: {loss} %}}
+system: {{name: switchml, sum: {sum}}}
+memory: {{aggregators: 512}}
+values_per_packet: 64
+virtual: {{keep_sums: true, sum_parts: 8}}
+jobs:
+  - model: {{transformer: llama2-7b, sequence: 128, global_batch: 2, layers: 2}}
+    parallel: {{tp: {tp}, dp: 2}}
+    workers: {workers}
+    iterations: 2
+    scale: 0.001
+    compute_scale: 0
+"""
 SYSTEMS = ("esa", "switchml")
 EXACT_SYSTEMS = ("switchml", "ps")  # of float32_exact
 HARD = 20_000  # sums that are hard to round
@@ -98,6 +116,24 @@ def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
             _, table = sums_of(number_format, count, step)
             found += sum(each.bits for each in between_runs(first, table).values())
             found += sum(each.bits for each in between_workers(table).values())
+    return found
+
+
+def bits_of_sizes(number_format: str) -> float:
+    """Bits that differ between tensor parallel sizes, in several networks."""
+    found, first = 0, None
+    for step in range(0, STEPS + 1, 4):
+        for tp in (2, 4, 8):
+            text = TENSOR_PARALLEL.format(
+                **{"delay": 20 + step, "step": step, "loss": step / STEPS, "sum": number_format},
+                **{"tp": tp, "workers": 2 * tp},
+            )
+            setup = set_up(load_text(text))
+            tables = run_repetition(setup, prepare(setup).compiled)
+            table = pd.DataFrame(tables["sums"]).assign(repetition=0)
+            table = table[table["group"].str.startswith("tp.")]
+            first = table if first is None else first
+            found += sum(each.bits for each in between_runs(first, table, (8, 8)).values())
     return found
 
 
@@ -216,6 +252,9 @@ ROWS: dict[str, Callable[[], float]] = {
     "bits_int8": lambda: bits("int8"),
     "bits_mx8": lambda: bits("mx8"),
     "bits_float32_exact": lambda: bits("float32_exact"),
+    "bits_tp_int32": lambda: bits_of_sizes("int32"),
+    "bits_tp_float32_exact": lambda: bits_of_sizes("float32_exact"),
+    "bits_tp_float32": lambda: bits_of_sizes("float32"),
     "exact_wrong": wrong_exact,
     "bits_float32_2": lambda: bits("float32", (2,)),
     "bits_float32_3": lambda: bits("float32", (3,)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from testbed.experiment.rules import Rule
-from testbed.number_formats import DEFAULT, MOST_PACKED, format_of
+from testbed.number_formats import DEFAULT, HALVES, MOST_PACKED, format_of
 
 MOST_KEPT = 1 << 30  # bytes of sums
 
@@ -25,23 +25,51 @@ def mixes_integers(system: SystemOptions, jobs: Sequence[Job]) -> bool:
     return format_of(system).is_float and any(job.is_program for job in jobs)
 
 
-def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job]) -> int:
+def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job], values_per_packet: int) -> int:
     """MiB of all sums that are to be kept, if they are too many."""
     if virtual is None or not virtual.keep_sums:
         return 0
-    words = sum(
-        job.workers * job.iterations * sum(layer.values for layer in job._trace.layers)
-        for job in jobs
-        if job._trace
-    )
+    words = 0
+    for job in jobs:
+        if job._trace and job.has_ranks:
+            for group in job.rank_groups(values_per_packet):
+                words += len(group.ranks) * job.iterations * sum(c.values for c in group.calls)
+        elif job._trace:
+            words += job.workers * job.iterations * sum(each.values for each in job._trace.layers)
     return 4 * words >> 20 if 4 * words > MOST_KEPT else 0
 
 
-def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
-    """The name of a job that has groups of ranks, where sums are to be kept."""
-    if virtual is None or not virtual.keep_sums:
+def _without_parts(
+    virtual: VirtualTime | None,
+    system: SystemOptions,
+    values_per_packet: int,
+    jobs: Sequence[Job],
+    kinds: Sequence[Job] = (),
+) -> str:
+    """Groups or values that have no sums of `sum_parts` parts, and why."""
+    if virtual is None or not (parts := virtual.sum_parts):
         return ""
-    return next((job.name for job in jobs if job._trace and job.has_ranks), "")
+    if format_of(system).is_bytes:
+        return "sums of int8 are rounded by the number of workers. Take another format"
+    if format_of(system).numbers == HALVES:
+        return "sums of so short parts of bfloat16 are hardly ever rounded. Take another format"
+    for job in (*jobs, *kinds):
+        if job._trace is None:
+            continue
+        if job._trace.gradients is not None:
+            return f"job {job.name} has recorded values. Take it out"
+        sizes = [(f"job {job.name}", job.workers)]
+        if job.has_ranks:
+            groups = job.rank_groups(values_per_packet)
+            sizes = [(f"group {each.route} of job {job.name}", len(each.ranks)) for each in groups]
+            for (name, _), group in zip(sizes, groups, strict=True):
+                if call := next((each for each in group.calls if each.share), None):
+                    what = "has parts of its own for each rank, in packets that other numbers of"
+                    return f"{call.node.kind} of {name} {what} ranks do not have. Take it out"
+        for name, size in sizes:
+            if parts not in (allowed := (size, 2 * size, 4 * size)):
+                return f"{name} has {size} ranks; allowed: {', '.join(map(str, allowed))}"
+    return ""
 
 
 def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
@@ -137,10 +165,9 @@ RULES = (
         " out, or name the jobs",
     ),
     Rule(
-        "virtual.keep_sums",
-        _kept_of_ranks,
-        "found true, and job {found} is a program of ranks, whose groups have sums of their own."
-        " Take it out",
+        "virtual.sum_parts",
+        _without_parts,
+        "found {virtual.sum_parts}, and {found}",
     ),
     Rule(
         "system.sum",

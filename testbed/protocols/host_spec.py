@@ -154,6 +154,7 @@ class JobSpec(Part):
     omit_zeros: bool = False  # packets whose values are all 0 go without them
     sum: str = DEFAULT  # format in which values are added (testbed/number_formats.py)
     keep_sums: bool = False  # each worker keeps the sums that it receives (formats/kept_sums.py)
+    parts: int = 0  # of each sum, of which each worker's generated values are a few; 0: its own
     wide: tuple[str, ...] = ()  # types of a program's values that are not rounded to fewer bits
     value_bits: int = 32  # fewer: values that fit have so many in a packet, and sums are rounded
     short: tuple[int, int] = (32, 0)  # of short values that packets may have (wire.short_of)

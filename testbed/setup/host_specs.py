@@ -210,7 +210,10 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         fixed_scale=_fixed_scale(setup, job),
         omit_zeros=platform.omits_zeros,
         sum=platform.sum.name,
-        keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
+        keep_sums=platform.virtual is not None
+        and platform.virtual.keep_sums
+        and (job.ranks is not None or not described.has_ranks),
+        parts=(platform.virtual and platform.virtual.sum_parts) or 0,
         value_bits=platform.value_bits,
         short=_short(setup, job),
         wide=_wide(job),

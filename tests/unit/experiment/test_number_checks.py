@@ -88,6 +88,22 @@ arrivals:
 """
 
 
+@pytest.mark.parametrize(
+    "parts, expected",
+    [
+        ({"job": RANKS}, "parts: found 8, and group dp.0 of job llama2-7b-0 has 3 ranks; allowed"),
+        ({"sum": "int8"}, "sums of int8 are rounded by the number of workers. Take another format"),
+        ({"sum": "bfloat16"}, "parts of bfloat16 are hardly ever rounded. Take another format"),
+        ({"job": REPLAY, "workers": 3}, "job alexnet-0 has 3 ranks; allowed: 3, 6, 12"),
+        ({"job": RANKS.replace("dp: 3", "dp: 3, sharding: zero1")}, "reduce_scatter of group dp.0"),
+    ],
+)
+def test_parts_of_sums_need_ranks_that_share_them(parts, expected):
+    assert expected in message(
+        text(**parts) + "runtime: virtual\nvirtual: {keep_sums: true, sum_parts: 8}"
+    )
+
+
 def test_jobs_that_arrive_are_asked_too():
     wrong = message(ARRIVALS % {"sum": "float32", "kept": "true", "model": "alexnet"})
     assert "keep_sums: found true with arrivals" in wrong
