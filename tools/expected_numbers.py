@@ -163,6 +163,7 @@ def error_over_bound(number_format: str) -> float:
     return found
 
 
+@cache
 def rounded_once(number_format: str) -> float:
     """Share of sums that are the exact sum rounded once to bfloat16."""
     right = count = 0
@@ -260,6 +261,7 @@ ROWS: dict[str, Callable[[], float]] = {
     "bits_float32_3": lambda: bits("float32", (3,)),
     "float32_error": lambda: error_over_bound("float32"),
     "bfloat16_in_float32": lambda: rounded_once("bfloat16_in_float32"),
+    "bfloat16_in_float32_rest": lambda: 1e6 * (1 - rounded_once("bfloat16_in_float32")),
     "mx8_bytes": mx8_bytes,
     "fpisa_unexpected": fpisa_unexpected,
     "fpisa_uncounted": fpisa_uncounted,
