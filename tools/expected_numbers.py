@@ -157,7 +157,7 @@ def error_over_bound(number_format: str) -> float:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
             bound = (ranks - 1) * 2.0**-24
-            for i, (sums, sizes) in enumerate(exact(setup)):
+            for i, (sums, sizes, *_) in enumerate(exact(setup)):
                 error = np.abs(received(table, i).astype(float) - sums) / (bound * sizes)
                 found = max(found, float(error.max()))
     return found
@@ -170,7 +170,7 @@ def rounded_once(number_format: str) -> float:
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
-            for i, (sums, _) in enumerate(exact(setup)):
+            for i, (sums, *_) in enumerate(exact(setup)):
                 same = received(table, i) == nearest_bfloat16(sums)
                 right, count = right + int(same.sum()), count + same.size
     return right / count
@@ -183,7 +183,7 @@ def wrong_exact() -> float:
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of("float32_exact", ranks, step)
-            for i, (sums, _) in enumerate(exact(setup)):
+            for i, (sums, *_) in enumerate(exact(setup)):
                 found += int((received(table, i) != sums.astype(np.float32)).sum())
     draw = np.random.default_rng(1)
     for _ in range(HARD):
