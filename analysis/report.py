@@ -195,6 +195,7 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
         found += [pause_tables.pauses(results), pause_tables.buffers(results)]
     if len(results.collectives):
         found.append(tables.collectives(results))
+    found.append(tables.kept_sums(results))
     if len(results.flows):
         found.append(tables.flows(results))
     if len(frames["switches"]):

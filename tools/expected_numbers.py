@@ -50,6 +50,24 @@ virtual: {{keep_sums: true}}
 jobs:
   - {{model: alexnet, workers: {ranks}, iterations: 2, scale: 0.0001, compute_scale: 0}}
 """
+TENSOR_PARALLEL = """
+name: numbers
+runtime: virtual
+seed: 1
+topology: {{kind: star, hosts: 17}}
+links: {{bandwidth: 10 Gbit/s, delay: {delay} us, jitter: {step} us, loss: {loss} %}}
+system: {{name: switchml, sum: {sum}}}
+memory: {{aggregators: 512}}
+values_per_packet: 64
+virtual: {{keep_sums: true, sum_parts: 8}}
+jobs:
+  - model: {{transformer: llama2-7b, sequence: 128, global_batch: 2, layers: 2}}
+    parallel: {{tp: {tp}, dp: 2}}
+    workers: {workers}
+    iterations: 2
+    scale: 0.001
+    compute_scale: 0
+"""
 SYSTEMS = ("esa", "switchml")
 EXACT_SYSTEMS = ("switchml", "ps")  # of float32_exact
 HARD = 20_000  # sums that are hard to round
@@ -101,6 +119,24 @@ def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
     return found
 
 
+def bits_of_sizes(number_format: str) -> float:
+    """Bits that differ between tensor parallel sizes, in several networks."""
+    found, first = 0, None
+    for step in range(0, STEPS + 1, 4):
+        for tp in (2, 4, 8):
+            text = TENSOR_PARALLEL.format(
+                **{"delay": 20 + step, "step": step, "loss": step / STEPS, "sum": number_format},
+                **{"tp": tp, "workers": 2 * tp},
+            )
+            setup = set_up(load_text(text))
+            tables = run_repetition(setup, prepare(setup).compiled)
+            table = pd.DataFrame(tables["sums"]).assign(repetition=0)
+            table = table[table["group"].str.startswith("tp.")]
+            first = table if first is None else first
+            found += sum(each.bits for each in between_runs(first, table, (8, 8)).values())
+    return found
+
+
 def exact(setup: Setup) -> Iterator[ExactSums]:
     """The exact sums of generated values, by iteration."""
     spec = host_specs(setup)[0]
@@ -121,19 +157,20 @@ def error_over_bound(number_format: str) -> float:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
             bound = (ranks - 1) * 2.0**-24
-            for i, (sums, sizes) in enumerate(exact(setup)):
+            for i, (sums, sizes, *_) in enumerate(exact(setup)):
                 error = np.abs(received(table, i).astype(float) - sums) / (bound * sizes)
                 found = max(found, float(error.max()))
     return found
 
 
+@cache
 def rounded_once(number_format: str) -> float:
     """Share of sums that are the exact sum rounded once to bfloat16."""
     right = count = 0
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of(number_format, ranks, step)
-            for i, (sums, _) in enumerate(exact(setup)):
+            for i, (sums, *_) in enumerate(exact(setup)):
                 same = received(table, i) == nearest_bfloat16(sums)
                 right, count = right + int(same.sum()), count + same.size
     return right / count
@@ -146,7 +183,7 @@ def wrong_exact() -> float:
     for ranks in RANKS:
         for step in range(0, STEPS + 1, 4):
             setup, table = sums_of("float32_exact", ranks, step)
-            for i, (sums, _) in enumerate(exact(setup)):
+            for i, (sums, *_) in enumerate(exact(setup)):
                 found += int((received(table, i) != sums.astype(np.float32)).sum())
     draw = np.random.default_rng(1)
     for _ in range(HARD):
@@ -216,11 +253,15 @@ ROWS: dict[str, Callable[[], float]] = {
     "bits_int8": lambda: bits("int8"),
     "bits_mx8": lambda: bits("mx8"),
     "bits_float32_exact": lambda: bits("float32_exact"),
+    "bits_tp_int32": lambda: bits_of_sizes("int32"),
+    "bits_tp_float32_exact": lambda: bits_of_sizes("float32_exact"),
+    "bits_tp_float32": lambda: bits_of_sizes("float32"),
     "exact_wrong": wrong_exact,
     "bits_float32_2": lambda: bits("float32", (2,)),
     "bits_float32_3": lambda: bits("float32", (3,)),
     "float32_error": lambda: error_over_bound("float32"),
     "bfloat16_in_float32": lambda: rounded_once("bfloat16_in_float32"),
+    "bfloat16_in_float32_rest": lambda: 1e6 * (1 - rounded_once("bfloat16_in_float32")),
     "mx8_bytes": mx8_bytes,
     "fpisa_unexpected": fpisa_unexpected,
     "fpisa_uncounted": fpisa_uncounted,

@@ -1,21 +1,25 @@
-"""Algorithms of hosts for the calls of a program of ranks, by kind and size.
+"""Algorithms of hosts for the calls of a program of ranks, by kind and size, and formats of their
+sums, by group and type.
 
 A program's nodes say so. The calls of a group that an algorithm carries have a communicator of
-their own with the group's ranks, such as `tp.0 by ring` (rank_graph.GroupRoute). Calls of a group
-still follow each other, whatever carries them (testbed/workload/rank_program.py).
+their own with the group's ranks, such as `tp.0 by ring` (rank_graph.GroupRoute), and so have those
+that are added in a format of their own. Calls of a group still follow each other, whatever carries
+them (testbed/workload/rank_program.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from testbed.algorithms.by_name import USE_OF
 from testbed.algorithms.choice import SYSTEM, Network
-from testbed.collective_kinds import COLLECTIVES
-from testbed.traffic.rank_graph import Node, Program
+from testbed.collective_kinds import CARRIED, COLLECTIVES
+from testbed.traffic.rank_counts import kind_of_group
+from testbed.traffic.rank_graph import GroupRoute, Node, Program
 from testbed.traffic.rank_layout import StagedRanks, staged
-from testbed.traffic.server_steps import in_steps
+from testbed.traffic.server_steps import ACROSS, IN, in_steps
 
 AUTO = "auto"
 ANY = 0  # size
@@ -25,11 +29,13 @@ ANY = 0  # size
 class AlgorithmRules:
     """rules: (collective, largest size in bytes or ANY, algorithm, SYSTEM or AUTO, algorithm inside
     servers or ""), of which the first one that fits counts. network: for AUTO. per_server:
-    neighbouring ranks that share a server, for algorithms inside servers."""
+    neighbouring ranks that share a server, for algorithms inside servers. sums: (group, kind of
+    group or type, format or "" for the system's)."""
 
-    rules: tuple[tuple[str, int, str, str], ...]
+    rules: tuple[tuple[str, int, str, str], ...] = ()
     network: Network | None = None
     per_server: int = 1
+    sums: tuple[tuple[str, str], ...] = ()
 
     def algorithm_of(self, collective: str, size: int, ranks: int) -> str:
         """Carrier of a call of so many bytes, of all ranks' parts together."""
@@ -39,6 +45,12 @@ class AlgorithmRules:
         """The algorithms inside servers and across them of an all_reduce that goes in steps."""
         algorithm, inside = self._chosen(node.kind, node.bytes, len(ranks))
         return (inside, algorithm) if inside else None
+
+    def sum_of(self, node: Node) -> str:
+        """Format of a call, the one for its group before that for its type; "": the system's."""
+        given = dict(self.sums)
+        names = _names(_base(node.group), node.dtype)
+        return next((given[each] for each in names if each in given), "")
 
     def _chosen(self, collective: str, size: int, ranks: int) -> tuple[str, str]:
         for kind, most, use, inside in self.rules:
@@ -55,7 +67,28 @@ def of_json(given: dict | None) -> AlgorithmRules | None:
     if given is None:
         return None
     network = given["network"] and Network(**given["network"])
-    return AlgorithmRules(tuple(map(tuple, given["rules"])), network, given["per_server"])
+    rules, sums = (tuple(map(tuple, given[name])) for name in ("rules", "sums"))
+    return AlgorithmRules(rules, network, given["per_server"], sums)
+
+
+def _base(group: str) -> str:
+    """The group of a step's group."""
+    return group.partition(IN)[0].partition(ACROSS)[0]
+
+
+def _names(group: str, dtype: str) -> tuple[str, str, str]:
+    """The names by which a format of a call can be given."""
+    return group, kind_of_group(GroupRoute(group)), dtype
+
+
+def names_of_sums(program: Program) -> list[str]:
+    """All of these names that a program's calls have: of groups and their kinds, then of types."""
+    ranks: Iterable[Sequence[Node]] = program.ranks
+    if isinstance(program.ranks, StagedRanks):
+        ranks = (each.nodes for each in program.ranks.templates)
+    used = {(_base(n.group), n.dtype) for nodes in ranks for n in nodes if n.kind in CARRIED}
+    names = zip(*(_names(*each) for each in sorted(used)), strict=True)
+    return [name for name in dict.fromkeys(chain(*names)) if name]
 
 
 def with_algorithms(program: Program, routes: AlgorithmRules | None) -> Program:
@@ -71,6 +104,8 @@ def with_algorithms(program: Program, routes: AlgorithmRules | None) -> Program:
         sizes = ranks.sizes
 
     def change(node: Node) -> Node:
+        if node.kind in CARRIED and sizes[node.group] > 1:
+            node = replace(node, sum=routes.sum_of(node)) if routes.sums else node
         if node.kind not in USE_OF or sizes[node.group] < 2 or node.algorithm:
             return node
         if not isinstance(ranks, StagedRanks) and node.group not in known:
@@ -83,5 +118,5 @@ def with_algorithms(program: Program, routes: AlgorithmRules | None) -> Program:
     if isinstance(ranks, StagedRanks):
         return staged(ranks.layout, ranks.changed(change).templates, program.about)
     changed = tuple(tuple(map(change, nodes)) for nodes in ranks)
-    found = (node.route for nodes in changed for node in nodes if node.algorithm)
+    found = (node.route for nodes in changed for node in nodes if node.algorithm or node.sum)
     return replace(program, ranks=changed, routes=program.routes_with(found))

@@ -33,13 +33,16 @@ Place = tuple[int, int]  # of a node: its rank, and its place in the rank's grap
 
 
 class GroupRoute(NamedTuple):
-    """The calls of a group that one carrier takes. They have a communicator of their own."""
+    """The calls of a group that one carrier takes and adds in one format. They have a communicator
+    of their own."""
 
     group: str
     algorithm: str = ""  # of hosts; "": the experiment's system
+    sum: str = ""  # format; "": the system's
 
     def __str__(self) -> str:
-        return f"{self.group} by {self.algorithm}" if self.algorithm else self.group
+        carrier = f" by {self.algorithm}" if self.algorithm else ""
+        return f"{self.group}{carrier}" + (f" in {self.sum}" if self.sum else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,11 @@ class Node:
     dtype: str = ""  # PyTorch's name of it, where it is known
     id: int = 0  # in the file, for messages
     algorithm: str = ""  # of hosts that carries a collective; "": the experiment's system
+    sum: str = ""  # format of a collective's sums; "": the system's
 
     @property
     def route(self) -> GroupRoute:
-        return GroupRoute(self.group, self.algorithm)
+        return GroupRoute(self.group, self.algorithm, self.sum)
 
 
 def width_of(node: Node) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from testbed.collective_kinds import COLLECTIVES
-from testbed.traffic.rank_graph import RECV, SEND, GroupRoute, Node, Program
+from testbed.traffic.rank_graph import RECV, SEND, Node, Program
 
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 # Kinds of groups: the dimensions in which their ranks differ.
@@ -218,11 +218,11 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 def staged(layout: Layout, templates: Sequence[Template], about: dict[str, str]) -> Program:
     """The program in which the ranks of stage s do what templates[s] says."""
     used = {node.route for each in templates for node in each.nodes if node.kind in COLLECTIVES}
-    ways = sorted(used, key=lambda way: ([*GROUPS].index(way.group), way.algorithm))
+    ways = sorted(used, key=lambda way: ([*GROUPS].index(way.group), *way[1:]))
     groups = {way.group: layout.groups([way.group]) for way in ways}
     return Program(
         {name: ranks for of_kind in groups.values() for name, ranks in of_kind.items()},
         StagedRanks(layout, templates),
         about=about,
-        routes=tuple(GroupRoute(name, way.algorithm) for way in ways for name in groups[way.group]),
+        routes=tuple(way._replace(group=name) for way in ways for name in groups[way.group]),
     )

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from testbed.results import Results
 
-Place = tuple[int, int, int]  # repetition, job and iteration
+Sums = tuple[int, int, str]  # job, communicator, and group of ranks ("": all)
+Place = tuple[int, int, Sums]  # repetition, iteration
 
 
 @dataclass(frozen=True)
@@ -52,28 +54,52 @@ def difference(first: np.ndarray, second: np.ndarray) -> Difference:
     return Difference(first.size, int(np.count_nonzero(apart)), bits)
 
 
-def between_runs(first: pd.DataFrame, second: pd.DataFrame) -> dict[int, Difference]:
-    """By job, what the first workers of two runs have received, of their tables `sums`. Raises
-    ResultsError if the runs do not have the same jobs and iterations."""
-    found: dict[int, Difference] = {}
-    both = [_of_first_worker(table) for table in (first, second)]
-    if set(both[0]) != set(both[1]):
-        raise ResultsError("the two runs do not have the same jobs and iterations")
-    for place, words in both[0].items():
-        job = place[1]
-        found[job] = found.get(job, Difference()) + difference(words, both[1][place])
+def not_alike(
+    first: pd.DataFrame, second: pd.DataFrame, parts: Sequence[int | None] = (None, None)
+) -> dict[Sums, str]:
+    """The sums of two runs' tables that are not of the same values, and why. parts: `sum_parts` of
+    each run."""
+    ones, others = (_sizes(table) for table in (first, second))
+    found = {}
+    for sums in sorted(ones.keys() | others.keys()):
+        if sums not in ones or sums not in others:
+            found[sums] = "only one of the runs has them"
+            continue
+        (ranks, words), (more, also) = ones[sums], others[sums]
+        if ranks != more and (parts[0] is None or parts[0] != parts[1]):
+            found[sums] = (
+                f"{ranks} and {more} workers add other values. With the same virtual.sum_parts"
+                " they add the same"
+            )
+        elif words != also:
+            found[sums] = f"they are {words} and {also}"
     return found
 
 
-def between_workers(table: pd.DataFrame) -> dict[int, Difference]:
-    """By job, what the other workers of a run have received, compared with the first one."""
-    found: dict[int, Difference] = {}
-    first = _of_first_worker(table)
-    for place, worker, words in _rows(table):
-        job = place[1]
-        found.setdefault(job, Difference())
-        if worker > 0:
-            found[job] += difference(first[place], words)
+def between_runs(
+    first: pd.DataFrame, second: pd.DataFrame, parts: Sequence[int | None] = (None, None)
+) -> dict[Sums, Difference]:
+    """Differences of what the first workers of two runs have received, of their tables `sums`.
+    Raises ResultsError if none of the sums are of the same values."""
+    left_out = not_alike(first, second, parts)
+    found: dict[Sums, Difference] = {}
+    both = [_of_first_workers(table) for table in (first, second)]
+    for place, words in both[0].items():
+        if (sums := place[2]) not in left_out:
+            found[sums] = found.get(sums, Difference()) + difference(words, both[1][place])
+    if not found:
+        raise ResultsError(f"the runs have no sums in common: {next(iter(left_out.values()))}")
+    return found
+
+
+def between_workers(table: pd.DataFrame) -> dict[Sums, Difference]:
+    """Differences of what the other workers of a run and the first one have received."""
+    found: dict[Sums, Difference] = {}
+    first: dict[Place, np.ndarray] = {}
+    for place, words in _rows(table):
+        found.setdefault(place[2], Difference())
+        if first.setdefault(place, words) is not words:
+            found[place[2]] += difference(first[place], words)
     return found
 
 
@@ -97,10 +123,18 @@ def sentences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
         return []
     said = []
     seeds = {run.experiment.get("seed") for run in runs}
+    parts = [(run.experiment.get("virtual") or {}).get("sum_parts") for run in runs]
     if len(seeds) > 1:
         said.append("sums of the two runs: not compared, since other seeds make other values")
     else:
-        said += _of_jobs(runs[0], "between the runs", between_runs(*tables))
+        left_out = not_alike(tables[0], tables[1], parts)
+        if left_out.keys() != {*_sizes(tables[0]), *_sizes(tables[1])}:
+            said += _of_jobs(runs[0], "between the runs", between_runs(tables[0], tables[1], parts))
+        names = _names(runs[0]) | _names(runs[1])
+        for why in dict.fromkeys(left_out.values()):
+            of_these = [sums for sums, each in left_out.items() if each == why]
+            for title in _titles(names, of_these):
+                said.append(f"sums of {title}, between the runs: not compared, as {why}")
     for run, title, table in zip(runs, titles, tables, strict=True):
         said += _of_jobs(run, f"between the workers of {title}", between_workers(table))
         names = _names(run)
@@ -112,9 +146,26 @@ def sentences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
     return said
 
 
-def _of_jobs(run: Results, which: str, found: Mapping[int, Difference]) -> list[str]:
-    names = _names(run)
-    return [f"sums of {names[job]}, {which}: {each.text}" for job, each in found.items()]
+def _of_jobs(run: Results, which: str, found: Mapping[Sums, Difference]) -> list[str]:
+    """A sentence for each job, about all its groups."""
+    said = []
+    for title, each in _titles(_names(run), found).items():
+        whole = sum((found[sums] for sums in each), Difference())
+        said.append(f"sums of {title}, {which}: {whole.text}")
+    return said
+
+
+def _titles(names: Mapping[int, str], found: Iterable[Sums]) -> dict[str, list[Sums]]:
+    """Those of each job, by its name and those of the first groups."""
+    jobs: dict[int, list[Sums]] = {}
+    for sums in found:
+        jobs.setdefault(sums[0], []).append(sums)
+    titles = {}
+    for job, each in jobs.items():
+        groups = [group for *_, group in each if group]
+        shown = ", ".join(groups[:4]) + (f" and {len(groups) - 4} more" if groups[4:] else "")
+        titles[f"{names[job]}{', ' if groups else ''}{shown}"] = each
+    return titles
 
 
 def _names(run: Results) -> dict[int, str]:
@@ -122,12 +173,32 @@ def _names(run: Results) -> dict[int, str]:
     return dict(zip(jobs["job"], jobs["name"], strict=True))
 
 
-def _rows(table: pd.DataFrame) -> Iterator[tuple[Place, int, np.ndarray]]:
-    columns = (table[name] for name in ("repetition", "job", "iteration", "worker", "words"))
-    for repetition, job, iteration, worker, words in zip(*columns, strict=True):
-        place = int(repetition), int(job), int(iteration)
-        yield place, int(worker), np.frombuffer(words, np.uint32)
+def _rows(table: pd.DataFrame) -> Iterator[tuple[Place, np.ndarray]]:
+    """In the order of workers."""
+    table = table.sort_values("worker", kind="stable")
+    if "group" not in table:  # of an older version
+        table = table.assign(communicator=table["job"], group="")
+    columns = ("repetition", "iteration", "job", "communicator", "group", "words")
+    for repetition, iteration, job, communicator, group, words in zip(
+        *(table[name] for name in columns), strict=True
+    ):
+        place = int(repetition), int(iteration), (int(job), int(communicator), str(group))
+        yield place, np.frombuffer(words, np.uint32)
 
 
-def _of_first_worker(table: pd.DataFrame) -> dict[Place, np.ndarray]:
-    return {place: words for place, worker, words in _rows(table) if worker == 0}
+def _of_first_workers(table: pd.DataFrame) -> dict[Place, np.ndarray]:
+    found: dict[Place, np.ndarray] = {}
+    for place, words in _rows(table):
+        found.setdefault(place, words)
+    return found
+
+
+def _sizes(table: pd.DataFrame) -> dict[Sums, tuple[int, int]]:
+    """Workers, and sums of one of them in all iterations and repetitions."""
+    found: dict[Sums, tuple[int, int]] = {}
+    first = _of_first_workers(table)
+    workers = Counter(place for place, _ in _rows(table))
+    for place, words in first.items():
+        _, sums = found.get(place[2], (0, 0))
+        found[place[2]] = workers[place], sums + words.size
+    return found

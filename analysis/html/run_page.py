@@ -127,6 +127,8 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         blocks.append(page.TableView(tables.faults(results)))
     if len(results.collectives):
         blocks.append(page.TableView(tables.collectives(results)))
+    if (kept := tables.kept_sums(results)).rows:
+        blocks.append(page.TableView(kept))
     if len(results.flows):
         blocks.append(page.TableView(tables.flows(results)))
     return page.Section("summary", "Summary", blocks)

@@ -7,6 +7,7 @@ they explain the times that follow (see data/run_summary.py).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -129,6 +130,13 @@ COLLECTIVES = (
     _count("calls", "calls of\nall ranks"),
     _size("bytes", "given"),
     _time("mean_ns", "mean time\nof a call"),
+)
+ERRORS = ("largest_error", "mean_error", "order_bits")
+KEPT_SUMS = (
+    JOB,
+    _words("group", "groups"),
+    *(Column(key, f"{key[:-6]}\nerror", "{:.2g}".format) for key in ERRORS[:2]),
+    Column("order_bits", "bits changed\nby order", "{:.2g}".format),
 )
 TRAFFIC = (
     JOB,
@@ -520,6 +528,21 @@ def collectives(results: Results) -> Table:
             )
         )
     return Table("collectives", "Collectives of programs", COLLECTIVES, rows)
+
+
+def kept_sums(results: Results) -> Table:
+    """Errors of the sums that workers have kept, and bits that order has changed, by job and kind
+    of group. The sums themselves, up to 1 GiB, are not read."""
+    read = {key: results.column("sums", key) for key in ("job", "group", *ERRORS)}
+    found = pd.DataFrame({key: each or [None] * len(read["job"]) for key, each in read.items()})
+    names, rows = job_names(results.jobs), []
+    kinds = [re.sub(r"[._ ]\d+\b", "", group or "all") for group in found["group"]]
+    for (job, kind), group in found.groupby(["job", pd.Series(kinds, dtype=str)], sort=False):
+        errors = group[[*ERRORS]].astype(float)
+        means = errors.mean()
+        values = (errors["largest_error"].max(), means["mean_error"], means["order_bits"])
+        rows.append(Row([names[job], kind, *(None if pd.isna(each) else each for each in values)]))
+    return Table("kept-sums", "Sums that were kept", KEPT_SUMS, rows)
 
 
 def traffic(frames: Frames) -> Table:

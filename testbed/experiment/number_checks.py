@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from testbed.experiment.rules import Rule
-from testbed.number_formats import DEFAULT, MOST_PACKED, format_of
+from testbed.number_formats import DEFAULT, HALVES, MOST_PACKED, format_of
 
 MOST_KEPT = 1 << 30  # bytes of sums
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from p4fabric.base.topology import Topology
 
     from testbed.experiment.schema import VirtualTime
+    from testbed.experiment.schema_collectives import Collectives
     from testbed.experiment.schema_jobs import Job
     from testbed.systems import System, SystemOptions
 
@@ -24,31 +25,59 @@ def mixes_integers(system: SystemOptions, jobs: Sequence[Job]) -> bool:
     return format_of(system).is_float and any(job.is_program for job in jobs)
 
 
-def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job]) -> int:
+def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job], values_per_packet: int) -> int:
     """MiB of all sums that are to be kept, if they are too many."""
     if virtual is None or not virtual.keep_sums:
         return 0
-    words = sum(
-        job.workers * job.iterations * sum(layer.values for layer in job._trace.layers)
-        for job in jobs
-        if job._trace
-    )
+    words = 0
+    for job in jobs:
+        if job._trace and job.has_ranks:
+            for group in job.rank_groups(values_per_packet):
+                words += len(group.ranks) * job.iterations * sum(c.values for c in group.calls)
+        elif job._trace:
+            words += job.workers * job.iterations * sum(each.values for each in job._trace.layers)
     return 4 * words >> 20 if 4 * words > MOST_KEPT else 0
 
 
-def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
-    """The name of a job that has groups of ranks, where sums are to be kept."""
-    if virtual is None or not virtual.keep_sums:
+def _without_parts(
+    virtual: VirtualTime | None,
+    system: SystemOptions,
+    values_per_packet: int,
+    jobs: Sequence[Job],
+    kinds: Sequence[Job] = (),
+) -> str:
+    """Groups or values that have no sums of `sum_parts` parts, and why."""
+    if virtual is None or not (parts := virtual.sum_parts):
         return ""
-    return next((job.name for job in jobs if job._trace and job.has_ranks), "")
+    if format_of(system).is_bytes:
+        return "sums of int8 are rounded by the number of workers. Take another format"
+    if format_of(system).numbers == HALVES:
+        return "sums of so short parts of bfloat16 are hardly ever rounded. Take another format"
+    for job in (*jobs, *kinds):
+        if job._trace is None:
+            continue
+        if job._trace.gradients is not None:
+            return f"job {job.name} has recorded values. Take it out"
+        sizes = [(f"job {job.name}", job.workers)]
+        if job.has_ranks:
+            groups = job.rank_groups(values_per_packet)
+            sizes = [(f"group {each.route} of job {job.name}", len(each.ranks)) for each in groups]
+            for (name, _), group in zip(sizes, groups, strict=True):
+                if call := next((each for each in group.calls if each.share), None):
+                    what = "has parts of its own for each rank, in packets that other numbers of"
+                    return f"{call.node.kind} of {name} {what} ranks do not have. Take it out"
+        for name, size in sizes:
+            if parts not in (allowed := (size, 2 * size, 4 * size)):
+                return f"{name} has {size} ranks; allowed: {', '.join(map(str, allowed))}"
+    return ""
 
 
 def packs_sums(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> bool:
     """True if a register's word has two sums (p4/int8.p4). What programs add besides, their own
-    int32 and what they agree on, needs whole words."""
+    int32 and what they agree on, needs whole words, and so may formats of groups."""
     if not format_of(system).is_bytes or not entry.memory:
         return False
-    return not any(job.is_program for job in jobs)
+    return not any(job.is_program or job.sums for job in jobs)
 
 
 def sum_bits(system: SystemOptions, entry: System, jobs: Sequence[Job]) -> int:
@@ -67,10 +96,9 @@ def _too_many_for_words(
 
 
 def _not_together(job: Job, system: SystemOptions) -> str:
-    """A format of a type that a switch does not add beside the system's."""
+    """A format of a type or group that a switch does not add beside the system's."""
     allowed = format_of(system).together
-    given = job.sums.given.values() if job.sums else ()
-    wrong = next((each for each in given if each not in allowed), "")
+    wrong = next((each for each in (job.sums or {}).values() if each not in allowed), "")
     return wrong and f"{wrong} with sum: {allowed[0]}; allowed: {', '.join(allowed)}"
 
 
@@ -94,15 +122,14 @@ def _passes_parts_on(
     system: SystemOptions,
     entry: System,
     network: Topology,
-    kinds: Sequence[Job],
-    jobs: Sequence[Job] = (),
+    collectives: Collectives,
 ) -> str:
     """Subject and verb of passing on sums of some workers, where these have more bits than a
     packet; "" if nobody does."""
     if not format_of(system).is_wide:
         return ""
-    if any(job._trace and job.has_ranks for job in (*jobs, *kinds)):
-        return "groups of ranks may have algorithms of hosts, which pass on"
+    if collectives.algorithms:
+        return f"{collectives.algorithms[0]} passes on"
     if entry.servers == "many":
         return ""
     if entry.managed:
@@ -138,10 +165,9 @@ RULES = (
         " out, or name the jobs",
     ),
     Rule(
-        "virtual.keep_sums",
-        _kept_of_ranks,
-        "found true, and job {found} is a program of ranks, whose groups have sums of their own."
-        " Take it out",
+        "virtual.sum_parts",
+        _without_parts,
+        "found {virtual.sum_parts}, and {found}",
     ),
     Rule(
         "system.sum",

@@ -40,6 +40,7 @@ _OPTIONAL = (
     "lossless",
     "arrivals",
     "sums",
+    "sum_parts",
     "gpu",
     "backend",
     "parallel",

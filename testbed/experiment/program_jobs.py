@@ -27,6 +27,7 @@ from testbed.experiment.schema_jobs import (
 from testbed.traffic.trace import Layer, Trace
 
 TENSORS = 256  # of a round
+FLOATS = ("float32", "bfloat16", "float16")  # types whose sums the switches make
 # A block's values have one exponent. Small blocks are more precise and have longer preludes.
 BLOCK_FRAGMENTS = 64
 FEWEST_BLOCKS = 16  # that one prelude describes
@@ -64,6 +65,7 @@ def misplaced(path: KeyPath, job: Job) -> list[Problem]:
     why = "replay a model; this job has a command. Take one out"
     if not job.is_program:
         names = OF_PROGRAM if job.is_transformer else (*OF_PROGRAM, "parallel")
+        names = names if job.has_ranks else (*names, "sums")
         why = "are programs; this job replays a model. Take it out"
     return [
         Problem((*path, Job.model_fields[name].alias or name), f"is for jobs that {why}")
@@ -88,6 +90,9 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
     """The job with its command as absolute paths and the defaults of a program, and the problems of
     its keys."""
     problems = misplaced(path, job)
+    for name in set(job.sums or ()) - set(FLOATS):
+        message = f"found {name}; types of a program: {', '.join(FLOATS)}"
+        problems.append(Problem((*path, "sums"), message))
     for name in ("sequence_parallel", "sharding"):
         usual = Parallel.model_fields[name].default
         if job.parallel is not None and getattr(job.parallel, name) != usual:

@@ -16,6 +16,7 @@ from p4fabric.base.errors import did_you_mean, sentence
 from testbed.collective_kinds import CARRIED
 from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
 from testbed.traffic import rank_source
+from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.expert_calls import DROPPED, RAILS
 from testbed.traffic.expert_routing import read_counts
@@ -218,6 +219,11 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
         found.append(
             ("workers", f"found {job.workers}; the program has {ranks} ranks. Write {ranks}")
         )
+    named = names_of_sums(load_program(trace.ranks))
+    for name in job.sums or {}:
+        if name not in named:
+            message = f"found {name}; groups and types of the program: {', '.join(named)}"
+            found.append(("sums", message))
     for key, usual in NOT_FOR_RANKS.items():
         if getattr(job, key) != usual:
             message = f"found {getattr(job, key)}; a program of ranks is replayed as it is."

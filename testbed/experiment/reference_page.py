@@ -468,7 +468,6 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "checks": "a mapping; see [below](#jobsmodelchecks)",
         "experts": "a mapping; see [below](#jobsmodelexperts)",
         "parallel": "a mapping; see [below](#jobsparallel)",
-        "sums": "a mapping of `float32`, `bfloat16` and `float16` to formats",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",
         "transport": "a mapping; see [transport](#transport)",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,12 @@ from testbed.experiment.rules import Known, Rule, arguments, ask_all
 from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import ALL, GROUPS, Job
+from testbed.number_formats import format_of
 from testbed.protocols.sizes import MAX_FRAGMENTS
+from testbed.traffic.call_algorithms import AlgorithmRules
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection
-    from testbed.traffic.call_algorithms import AlgorithmRules
     from testbed.traffic.trace import Trace
 
 Loaded = tuple[Job, "Trace | None", list[Problem]]
@@ -187,6 +189,10 @@ def _of_ranks(path: KeyPath, job: Job, known: Known) -> Loaded:
     needed = arguments(_routes, known)
     per_server = ranks_per_server(known["network"]) if "network" in known else 1
     routes = _routes(**needed) if needed else None
+    if job.sums:
+        own = format_of(known.get("system")).name
+        sums = tuple((name, "" if each == own else each) for name, each in job.sums.items())
+        routes = replace(routes or AlgorithmRules(), sums=sums)
     source = rank_jobs.source_of(job, known["folder"], routes, per_server)
     trace = rank_jobs.rank_trace(source, _compute_scale(job))
     update: Known = {"model": rank_jobs.resolved_model(job, source, known["folder"])}

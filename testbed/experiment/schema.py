@@ -41,7 +41,7 @@ from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_network import Links, Paths, Switches, Transport
-from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
+from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES, MAX_WORKERS
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
 
@@ -176,6 +176,13 @@ class VirtualTime(Section):
         default=False,
         description="Whether each worker's sums are stored (table sums), so that `ina diff` tells"
         " how many bits differ between two runs and between workers ([numbers.md](numbers.md)).",
+    )
+    sum_parts: Annotated[int | None, Whole(1, 4 * MAX_WORKERS)] = Field(
+        default=None,
+        json_schema_extra={"default": "none: each worker has values of its own"},
+        description="Parts of each sum. A worker, or a rank of a group, sends the sum of its share"
+        " of them, 1, 2 or 4, so that other numbers of workers add the same parts"
+        " ([numbers.md](numbers.md#other-numbers-of-ranks)).",
     )
 
     @property

@@ -79,18 +79,19 @@ class Placement(Section):
         return server
 
 
-class Sums(Section):
-    """The formats in which a program's values of some types are added, where they are not that of
-    the system's option `sum`: the format of 32 bits that the same switch program adds."""
+class Formats(Kind):
+    """Formats of sums by name of a type or of groups; which names there are, the job's program
+    says."""
 
-    float32: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
-    bfloat16: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
-    float16: Annotated[str | None, Choice(FORMATS)] = Field(default=None)
+    allowed = "a mapping of types or groups to formats, such as {float32: float32}"
 
-    @property
-    def given(self) -> dict[str, str]:
-        """The formats, by type."""
-        return self.model_dump(exclude_none=True)
+    def parse(self, value: object) -> dict[str, str]:
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise FieldError(describe(value), self.allowed)
+        return {name: Choice(tuple(FORMATS)).parse(each) for name, each in value.items()}
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": {"enum": list(FORMATS)}}
 
 
 class Parallel(Section):
@@ -442,7 +443,6 @@ OF_PROGRAM = (
     "launch",
     "backend",
     "numbers",
-    "sums",
     "groups",
     "collective_timeout_ns",
 )
@@ -511,12 +511,13 @@ class Job(JobShape):
         " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
         " (system `atp`). Only with `command` (docs/training.md).",
     )
-    sums: Sums | None = Field(
+    sums: Annotated[dict[str, str] | None, Formats()] = Field(
         default=None,
         json_schema_extra={"default": "that of the system's `sum` for all"},
         description="Formats by type of tensor, e.g. `{float32: float32}` with `sum:"
         " bfloat16_in_float32`: then bfloat16 have 16 bits in packets, and float32 keep all theirs"
-        " ([numbers.md](numbers.md#programs)). Only with `command`.",
+        " ([numbers.md](numbers.md#programs)). Of a program of ranks also by group or kind of"
+        " group, e.g. `{tp: float32}`.",
     )
     groups: Annotated[int | None, Whole(0, MAX_GROUPS)] = Field(
         default=None,

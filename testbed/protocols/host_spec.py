@@ -154,8 +154,10 @@ class JobSpec(Part):
     omit_zeros: bool = False  # packets whose values are all 0 go without them
     sum: str = DEFAULT  # format in which values are added (testbed/number_formats.py)
     keep_sums: bool = False  # each worker keeps the sums that it receives (formats/kept_sums.py)
+    parts: int = 0  # of each sum, of which each worker's generated values are a few; 0: its own
     wide: tuple[str, ...] = ()  # types of a program's values that are not rounded to fewer bits
     value_bits: int = 32  # fewer: values that fit have so many in a packet, and sums are rounded
+    short: tuple[int, int] = (32, 0)  # of short values that packets may have (wire.short_of)
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and who gives values (given.ONE, OTHERS, or 0: all)
     shares: tuple[tuple[int, int, int], ...] = ()
@@ -306,7 +308,8 @@ class RankProgram(Part):
     job: int
     rank: int
     port: int  # this machine's; 0: the one with the graph
-    groups: tuple[tuple[str, str], ...]  # with algorithms (GroupRoute), by port, from 1 on
+    # With algorithms and formats (GroupRoute), by port, from 1 on
+    groups: tuple[tuple[str, str, str], ...]
     scale_millionths: int  # of compute times
     ack_delay_ns: int = 0  # time that an acknowledgement waits for more to acknowledge
     # Of port 0: the ranks with which this one exchanges transfers, by their place among its peers;

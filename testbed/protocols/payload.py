@@ -144,13 +144,13 @@ def _is_rounded(worker, scoreboard, fragment):
         form = worker.given.form[block]
         if form != given.UNSCALED:
             return form == given.ROUNDED
-    if worker.config.short == wire.SHORT_FLOATS:
+    if worker.config.rounds == wire.SHORT_FLOATS:
         return worker.config.adder == FLOAT32
-    if worker.config.short == wire.SHORT_BLOCKS:
+    if worker.config.rounds == wire.SHORT_BLOCKS:
         return True
     if worker.recorded.shape[0] > 0:
-        return worker.config.short > 0
-    if worker.config.short != wire.SHORT_BYTES:
+        return worker.config.rounds > 0
+    if worker.config.rounds != wire.SHORT_BYTES:
         return False
     flag, _ = meant_for(worker, scoreboard, fragment)
     return flag != wire.FROM_ONE

@@ -217,7 +217,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         min_delay_ns=options.min_reminder_delay_ns,
         max_delay_ns=options.max_reminder_delay_ns,
         omit_zeros=int(job.omit_zeros),
-        short=wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
+        short=wire.short_of(*job.short),
         rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
         delivered=int(options.delivered),

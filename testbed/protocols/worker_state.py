@@ -49,6 +49,8 @@ CONFIG = record(
     "sets",  # of each slot, with SwitchML
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # kind of values that are sent in fewer bits if they fit (wire.short_of); 0: none
+    "share",  # parts of a sum that each worker has (JobSpec.parts)
+    "rounds",  # the same, where sums are rounded to as many
     "rounded_bits",  # by which sums of generated values are rounded
     "program",  # 1: a program gives the values
     "adder",  # of the format of sums, and
@@ -90,7 +92,8 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "workers": job.workers,
         "seed": job.seed,
         "bitmap_words": job.bitmap_width // 32,
-        "shift": hash_shift(job.workers, job.value_bits),
+        "shift": hash_shift(job.parts or job.workers, job.value_bits),
+        "share": job.parts // job.workers,
         "window": options.window,
         "window_step": options.window_step,
         "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
@@ -103,7 +106,8 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "min_patience_ns": options.min_patience_ns,
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
-        "short": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
+        "short": wire.short_of(*job.short),
+        "rounds": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
         "rounded_bits": sizes.rounded_bits(job.workers) if job.rounds_bytes else 0,
         "program": int(job.program),
         "adder": FORMATS[job.sum].adder,
@@ -169,14 +173,16 @@ def begin(worker, iteration):
     state.longest_ns = 0
     state.factor = factor_of(config, iteration, config.number)
     state.factor_sum, state.factor_size = by_number.factor_sums(
-        config.numbers, config.seed, config.job, iteration, config.workers
+        config.numbers, config.seed, config.job, iteration, config.workers, config.share
     )
 
 
 @njit(cache=True)
 def factor_of(config, iteration, worker):
     """The factor c of a worker's generated values in an iteration."""
-    return by_number.factor(config.numbers, config.seed, config.job, iteration, worker)
+    return by_number.shared_factor(
+        config.numbers, config.seed, config.job, iteration, worker, config.share
+    )
 
 
 @njit(cache=True)

@@ -850,17 +850,20 @@ _DECLARED = (
     Table(
         "sums",
         "The sums that each worker has received, of a run in virtual time with `keep_sums`: one"
-        " row per job, worker and iteration.",
+        " row per job, worker and iteration; of a program of ranks, for each group.",
         (
             _REPETITION,
             _JOB,
+            _number("communicator", "number in packets: of the job, or of a group of its ranks"),
+            _name("group", "name of the group; empty: all workers of the job"),
             _WORKER,
             _ITERATION,
             Column(
                 "words",
                 "binary",
                 "",
-                "32 bits of each sum, little-endian, in the order of the model's values",
+                "32 bits of each sum, little-endian, in the order of the model's values; of a group"
+                " those of calls whose sums all ranks get, the last call first",
             ),
             *(
                 _number(
@@ -881,7 +884,7 @@ _DECLARED = (
                 "float64",
             ),
         ),
-        key=("repetition", "job", "worker", "iteration"),
+        key=("repetition", "job", "communicator", "worker", "iteration"),
     ),
     Table(
         "tuning",

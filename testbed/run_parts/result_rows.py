@@ -61,10 +61,10 @@ class HostWithFile(Host, Protocol):
 
 
 class HostWithSums(Host, Protocol):
-    """One that may have kept its sums, uint32[I, N]."""
+    """One that may have kept sums, uint32[I, N], each with the specification of its role."""
 
     @property
-    def sums(self) -> np.ndarray | None: ...
+    def sums(self) -> Sequence[tuple[HostSpec, np.ndarray]]: ...
 
 
 def role_rows(specs: Iterable[HostSpec]) -> list[Row]:
@@ -115,32 +115,36 @@ def host_rows(
 
 
 def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
-    """Table sums: one row for each worker that has kept its sums, and iteration."""
-    kept = [host for host in hosts if host.sums is not None]
+    """Table sums: one row for each worker that has kept its sums, group of ranks, and
+    iteration."""
+    kept = [each for host in hosts for each in host.sums]
     if not kept:
         return []
     from testbed.protocols.formats import sum_errors
+    from testbed.traffic.rank_graph import GroupRoute
     from testbed.workload import gradients
 
     rows: list[Row] = []
     known: dict[tuple[int, int], tuple[sum_errors.ExactSums | None, np.ndarray | None]] = {}
-    for host in kept:
-        job = host.spec.job
-        assert host.sums is not None
-        for iteration, words in enumerate(host.sums):
+    for spec, sums in kept:
+        job, part = spec.job, spec.program
+        named = "" if part is None else str(GroupRoute(*part.groups[part.port - 1]))
+        for iteration, words in enumerate(sums):
             place = job.number, iteration
             if place not in known:
                 made = sum_errors if job.gradients is None else gradients
                 known[place] = (
-                    made.exact_sums(host.spec, iteration),
-                    sum_errors.in_rank_order(job, made.words_sent(host.spec, iteration)),
+                    made.exact_sums(spec, iteration),
+                    sum_errors.in_rank_order(job, made.words_sent(spec, iteration)),
                 )
             exact, in_order = known[place]
             largest, mean = (None, None) if exact is None else sum_errors.errors(job, words, exact)
             rows.append(
                 {
-                    "job": job.number,
-                    "worker": host.spec.number,
+                    "job": job.number if part is None else part.job,
+                    "communicator": job.number,
+                    "group": named,
+                    "worker": spec.number if part is None else part.rank,
                     "iteration": iteration,
                     "words": words.astype("<u4").tobytes(),
                     "largest_error": largest,

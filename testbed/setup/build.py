@@ -205,8 +205,8 @@ def groups_of(setup: Setup, jobs: Iterable[int]) -> dict[int, JobSetup]:
             started = parent.job.started(parent.job.start_ns, placement)
             name = f"{parent.name}, group {str(group.route) or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
-            algorithm = group.route.algorithm
-            made = start_job(setup, number, described, number, algorithm, job)
+            _, algorithm, form = group.route
+            made = start_job(setup, number, described, number, algorithm, job, sum=form)
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
 
@@ -229,11 +229,13 @@ def start_job(
     algorithm: str = "",
     owner: int | None = None,
     changes: Sequence[LinkChange] = (),
+    sum: str = "",
 ) -> JobSetup:
     """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
     it is planned for alone. algorithm: of hosts, in place of the system. owner: the job that a
-    group's ranks are of. changes: of links, while the job runs. Raises UserError."""
-    platform, plan = setup.platform.of_algorithm(algorithm), None
+    group's ranks are of. changes: of links, while the job runs. sum: format, in place of the
+    system's. Raises UserError."""
+    platform, plan = setup.platform.of_algorithm(algorithm).of_format(sum), None
     if platform.system.planned:
         plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
     return _job(platform, number, job, part, plan, changes, owner)

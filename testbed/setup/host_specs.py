@@ -47,7 +47,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
     if not job.job.has_ranks:
         return specs
     roles: list[list[HostSpec]] = [[] for _ in specs]
-    routes: list[list[tuple[str, str]]] = [[] for _ in specs]
+    routes: list[list[tuple[str, str, str]]] = [[] for _ in specs]
     workers = len(job.group.workers)
     for group in setup.groups.values():
         ranks = group.ranks
@@ -211,8 +211,12 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         fixed_scale=_fixed_scale(setup, job),
         omit_zeros=platform.omits_zeros,
         sum=platform.sum.name,
-        keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
+        keep_sums=platform.virtual is not None
+        and platform.virtual.keep_sums
+        and (job.ranks is not None or not described.has_ranks),
+        parts=(platform.virtual and platform.virtual.sum_parts) or 0,
         value_bits=platform.value_bits,
+        short=_short(setup, job),
         wide=_wide(job),
         shares=_shares(job),
         levels=_levels(job),
@@ -261,9 +265,15 @@ def _levels(job: JobSetup) -> tuple[int, ...]:
     return tuple(of_group or given.get(e.node.kind, rest) for e in reversed(calls.calls))
 
 
+def _short(setup: Setup, job: JobSetup) -> tuple[int, int]:
+    """See `JobSpec.short`."""
+    carrier = setup.platform if job.platform.system is setup.platform.system else job.platform
+    return carrier.value_bits, carrier.sum.numbers
+
+
 def _wide(job: JobSetup) -> tuple[str, ...]:
     """See `JobSpec.wide`."""
-    given = job.job.sums.given if job.job.sums else {}
+    given = (job.job.sums or {}) if job.job.is_program else {}
     return tuple(kind for kind, name in given.items() if name != job.platform.sum.name)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import numpy as np
 from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 
-from testbed.number_formats import NumberFormat, format_of
+from testbed.number_formats import FORMATS, NumberFormat, format_of
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
 from testbed.results.schema import Row
@@ -111,6 +111,13 @@ class Platform:
         return replace(
             self, system=system, scheme=scheme, options=options, aggregators=0, value_bits=32
         )
+
+    def of_format(self, name: str) -> Platform:
+        """The same with sums in another format that the switches add; "": as it is."""
+        if not name:
+            return self
+        options = self.options.model_copy(update={"sum": name})
+        return replace(self, options=options, value_bits=FORMATS[name].bits)
 
     @property
     def sum(self) -> NumberFormat:

@@ -5,8 +5,9 @@ A window below half the bandwidth-delay product leaves links idle half of the ti
 windows only lengthen queues. So the range of `best` has the powers of two from half the product,
 that of the job with the smallest, to eight times that of the largest, or 1,024 if that is more.
 Where a job has slots of its own (SwitchML, static trees), a window of more fragments than slots is
-one of all slots, so the range ends with these, also if they are no power of two. In a pool, where others may go past the switch, it ends
-at the pool's aggregators, or at twice the largest product if that is more.
+one of all slots, so the range ends with these, also if they are no power of two. In a pool, where
+others may go past the switch, it ends at the pool's aggregators, or at twice the largest product if
+that is more.
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @dataclass
 class Report:
     """`spec`: the role's specification. `done`: its counters. `times`: of a worker, int64 ns by
-    name (see testbed.run_parts.result_rows.time_tables). `sums`: of a worker that keeps them,
-    uint32[I, N]."""
+    name (see testbed.run_parts.result_rows.time_tables). `sums`: uint32[I, N] that a worker has
+    kept, and those of its groups, each with its specification."""
 
     spec: HostSpec
     done: dict[str, Any]
     times: dict[str, np.ndarray] | None
-    sums: np.ndarray | None = None
+    sums: tuple[tuple[HostSpec, np.ndarray], ...] = ()
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -61,16 +61,15 @@ def report_of(nodes: Nodes, number: int) -> Report:
     if node.spec.program is not None:
         counted |= rank_program.totals(node.spec, loop.graph)
         times |= rank_program.node_times(node.spec, loop.graph)
-    sums = None
-    if node.spec.job.keep_sums:
-        sums = by_position(node.spec, kept_by(node.machine))
+    roles = zip((node.spec, *node.spec.members), (node.machine, *node.members), strict=True)
+    sums = tuple((spec, kept_by(spec, made)) for spec, made in roles if spec.job.keep_sums)
     return Report(node.spec, counted, times, sums)
 
 
-def kept_by(machine: Machine) -> np.ndarray:
-    """The sums that a worker's machine has kept."""
+def kept_by(spec: HostSpec, machine: Machine) -> np.ndarray:
+    """The sums that a worker's machine has kept, uint32[I, N]."""
     worker = getattr(machine.protocol, "worker", machine.protocol)
-    return worker.kept_sums
+    return by_position(spec, worker.kept_sums)
 
 
 def times_of(machine: Machine) -> dict[str, np.ndarray]:

@@ -252,7 +252,7 @@ def _parts(
     if spec.job.program or spec.program is not None or recorded is None:
         return {}
     # Of floats, sums of some of them have no one value; of bytes, sums are rounded.
-    if FORMATS[spec.job.sum].is_float or spec.job.value_bits == 8:
+    if FORMATS[spec.job.sum].is_float or spec.job.value_bits == 8 or spec.job.parts:
         return {}
     job = spec.job
     bits = job.value_bits

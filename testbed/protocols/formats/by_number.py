@@ -32,6 +32,7 @@ from testbed.protocols.formats import bfloat16, float32, float32_exact, fpisa, m
 H_BITS = np.array([0, 16, 4, 16, 4])  # significant bits of h
 C_BITS = np.array([0, 8, 4, 8, 3])  # significant bits of c,
 C_PLACES = np.array([1, 4, 1, 16, 4])  # which it has in one of so many places
+MOST_PARTS = 4  # of which a worker's c is the sum
 EXACT = -1.0
 WRONG_BOUND = 1.0 + 2.0**-9  # of a sum that a switch has said to be wrong: parts of it are lost
 EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
@@ -86,20 +87,39 @@ def bound(adder, numbers, workers):
 @njit(cache=True)
 def factor(numbers, seed, job, iteration, worker):
     """c of a worker in an iteration."""
+    return _factor(numbers, seed, job, iteration, worker, worker, C_BITS[numbers])
+
+
+@njit(cache=True)
+def shared_factor(numbers, seed, job, iteration, worker, share):
+    """The same; of `share` parts of a sum, if there are any, the sum of those of all of them."""
+    if share == 0:
+        return factor(numbers, seed, job, iteration, worker)
+    total = np.int64(0)
+    for part in range(worker * share, (worker + 1) * share):  # a sum has no more than C_BITS
+        placed, bits = 0x9A27 + part // MOST_PARTS, C_BITS[numbers] - 2
+        total += _factor(numbers, seed, job, iteration, part, placed, bits)
+    return total
+
+
+@njit(cache=True)
+def _factor(numbers, seed, job, iteration, drawn, placed, bits):
+    """c with so many bits; its place is that of all with the same `placed`."""
     if numbers == INTEGERS:
-        return np.int64(values.factor(seed, job, iteration, worker))
-    x = np.int64(mix2(mix2(mix2(seed, job), iteration), 0x5EED + worker))
-    top = np.int64(1) << (C_BITS[numbers] - 1)
-    size = (x >> 24 & (top - 1) | top) << (x >> 16) % C_PLACES[numbers]
+        return np.int64(values.factor(seed, job, iteration, drawn))
+    key = mix2(mix2(seed, job), iteration)
+    x, y = np.int64(mix2(key, 0x5EED + drawn)), np.int64(mix2(key, 0x5EED + placed))
+    top = np.int64(1) << (bits - 1)
+    size = (x >> 24 & (top - 1) | top) << (y >> 16) % C_PLACES[numbers]
     return -size if x & 1 else size
 
 
 @njit(cache=True)
-def factor_sums(numbers, seed, job, iteration, workers):
+def factor_sums(numbers, seed, job, iteration, workers, share):
     """(sum of c, sum of the absolute values of c) over workers 0 .. workers - 1."""
     total, size = np.int64(0), np.int64(0)
     for worker in range(workers):
-        own = factor(numbers, seed, job, iteration, worker)
+        own = shared_factor(numbers, seed, job, iteration, worker, share)
         total += own
         size += abs(own)
     return total, size

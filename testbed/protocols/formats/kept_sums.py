@@ -7,7 +7,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 
 from testbed.protocols import wire
-from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.host_spec import HostSpec, JobSpec
 
 
 def new_sums(spec: HostSpec) -> np.ndarray:
@@ -28,15 +28,22 @@ def keep(sums, iteration, fragment, row, base, count, values):
         sums[iteration, start + i] = wire.swap(row[base + i])
 
 
+def of_all_ranks(job: JobSpec) -> list[bool]:
+    """Of each tensor, whether all ranks receive all its sums: not of calls with a part for each."""
+    return [share == 0 for share, _, _ in job.shares] or [True] * len(job.tensors)
+
+
 def by_position(spec: HostSpec, sums: np.ndarray) -> np.ndarray:
-    """uint32[I, N], the kept words in the order of the model's values: without what fills a
-    tensor's last fragment up."""
-    first, values = spec.job.first_fragments, spec.job.values
+    """uint32[I, N], the kept words that all ranks receive, in the order of the model's values:
+    without what fills a tensor's last fragment up."""
+    first, values, kept = spec.job.first_fragments, spec.job.values, of_all_ranks(spec.job)
     starts = [int(place) * values for place in first[:-1]]
     return np.concatenate(
-        [
+        [sums[:, :0]]
+        + [
             sums[:, start : start + tensor.values]
-            for start, tensor in zip(starts, spec.job.tensors, strict=True)
+            for start, tensor, is_kept in zip(starts, spec.job.tensors, kept, strict=True)
+            if is_kept
         ],
         axis=1,
     )

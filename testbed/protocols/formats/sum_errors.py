@@ -17,7 +17,7 @@ from p4fabric.simulate.jit import njit
 from testbed.number_formats import FORMATS, FPISA, HALVES, INTEGERS
 from testbed.protocols import values
 from testbed.protocols.formats import bfloat16, by_number, fpisa
-from testbed.protocols.formats.kept_sums import by_position
+from testbed.protocols.formats.kept_sums import by_position, of_all_ranks
 from testbed.protocols.host_spec import HostSpec, JobSpec
 from testbed.protocols.sizes import rounded_bits
 
@@ -45,18 +45,20 @@ def exact_sums(spec: HostSpec, iteration: int) -> ExactSums:
     """The exact sums over all workers of a job with generated values."""
     job = spec.job
     numbers = FORMATS[job.sum].numbers
-    shift = values.hash_shift(job.workers, job.value_bits)
-    factors = by_number.factor_sums(numbers, job.seed, job.number, iteration, job.workers)
+    shift = values.hash_shift(job.parts or job.workers, job.value_bits)
+    place, share = (job.seed, job.number, iteration), job.parts // job.workers
+    factors = by_number.factor_sums(numbers, *place, job.workers, share)
     count = sum(tensor.values for tensor in job.tensors)
     found = ExactSums(np.zeros(count), np.zeros(count))
-    whole, place = iteration * job.fragments, 0
+    whole, at = iteration * job.fragments, 0
     for tensor in job.tensors:
         for start in range(0, tensor.values, job.values):
-            part = slice(place, place + min(job.values, tensor.values - start))
+            part = slice(at, at + min(job.values, tensor.values - start))
             key = values.fragment_key(job.seed, job.number, whole)
             _fill(numbers, key, shift, *factors, found.sums[part], found.sizes[part])
-            whole, place = whole + 1, part.stop
-    return found
+            whole, at = whole + 1, part.stop
+    of_all = np.repeat(of_all_ranks(job), [tensor.values for tensor in job.tensors])
+    return ExactSums(found.sums[of_all], found.sizes[of_all])
 
 
 def numbers_of(job: JobSpec, words: np.ndarray) -> np.ndarray:
@@ -80,7 +82,8 @@ def words_sent(spec: HostSpec, iteration: int) -> Iterator[np.ndarray]:
     job = spec.job
     numbers = FORMATS[job.sum].numbers
     for worker in range(job.workers):
-        factor = by_number.factor(numbers, job.seed, job.number, iteration, worker)
+        place = job.seed, job.number, iteration, worker
+        factor = by_number.shared_factor(numbers, *place, job.parts // job.workers)
         rows = np.zeros((job.fragments, job.values), np.uint32)
         for f in range(job.fragments):
             key = values.fragment_key(job.seed, job.number, iteration * job.fragments + f)

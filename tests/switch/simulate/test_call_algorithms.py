@@ -1,7 +1,9 @@
-"""Calls of a program that go by different systems and algorithms, in virtual time."""
+"""Calls of a program that go by different systems and algorithms, and are added in different
+formats, in virtual time."""
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
@@ -10,12 +12,15 @@ from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.experiment.experiment import choices
+from testbed.number_formats import FORMATS
 from testbed.schemes import set_up
+from testbed.setup.host_specs import host_specs
 from testbed.traffic import chakra
+from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import kind_of_group
 from tests.support.experiments import memory_line
-from tests.support.ranks import Ranks
+from tests.support.ranks import Ranks, drawn
 from tests.support.virtual import run_virtual
 
 EXPERIMENT = """
@@ -328,3 +333,35 @@ def test_only_all_reduce_on_servers_goes_in_steps(tmp_path):
         experiment(tmp_path, "esa", "{all_reduce: [{use: esa, inside: ring}]}")
     with pytest.raises(UserError, match="found `use: auto` with `inside`; allowed: the system or"):
         experiment(tmp_path, "esa", "{all_reduce: [{use: auto, inside: ring}]}")
+
+
+NARROW = [each for each in [*FORMATS.values()][::-1] if len(each.together) > 1]
+WHOLE = ("switchml", "ps")  # systems in which no sum of some workers leaves an aggregator
+
+
+@pytest.mark.parametrize("system", first_of(["switchml", "esa", "ps", "atp", "tree", "grid"], 2))
+@pytest.mark.parametrize("form", first_of(NARROW, 2), ids=lambda each: each.name)
+def test_groups_and_types_have_formats_of_their_own(system, form, tmp_path):
+    system = system if system in WHOLE or not form.is_wide else "ps"
+    for seed in range(4):
+        draw = random.Random(seed)
+        path = drawn(seed, 5).write(tmp_path / f"{seed}.et")
+        names = names_of_sums(chakra.load(path))
+        given = {each: draw.choice(form.together) for each in draw.sample(names, len(names) // 2)}
+        parts = {"system": f"{{name: {system}, sum: {form.name}}}", "loss": "1 %"}
+        parts |= {"memory": memory_line(system, 512), "collectives": "{}"}
+        more = ", sums: {" + ", ".join(f"{name}: {each}" for name, each in given.items()) + "}"
+        spec = load_text(EXPERIMENT % {**parts, "model": f"{path}{more}"})
+        assert spec.resolved_yaml() == load_text(spec.resolved_yaml()).resolved_yaml()
+        setup = set_up(spec)
+        for group in setup.groups.values():
+            for call in group.ranks.calls.calls:
+                name = call.node.group
+                named = (name, name.rstrip("0123456789"), call.node.dtype)
+                expected = next((given[each] for each in named if each in given), form.name)
+                assert group.platform.sum.name == expected
+        told = {
+            (each.job.sum, each.job.value_bits) for h in host_specs(setup) for each in h.members
+        }
+        assert told == {(g.platform.sum.name, g.platform.sum.bits) for g in setup.groups.values()}
+        assert run_virtual(spec)["jobs"][0]["exact"]

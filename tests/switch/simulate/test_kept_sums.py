@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.analysis.data.sum_data import (
     Difference,
@@ -14,6 +15,7 @@ from testbed.analysis.data.sum_data import (
     between_workers,
     difference,
     errors_of,
+    not_alike,
 )
 from testbed.experiment import load_text
 from testbed.number_formats import FORMATS
@@ -119,7 +121,7 @@ def test_words_are_the_sums():
     rows = table[table["iteration"] == 1]
     key = values.fragment_key(3, 0, int(load_text(text()).jobs[0].trace().fragments(16)))
     shift = values.hash_shift(4)
-    total, _ = by_number.factor_sums(0, 3, 0, 1, 4)
+    total, _ = by_number.factor_sums(0, 3, 0, 1, 4, 0)
     expected = np.int32(int(values.position_hash(key, 0, shift)) * total)
     assert {np.frombuffer(words, np.int32)[0] for words in rows["words"]} == {expected}
 
@@ -131,6 +133,58 @@ def test_a_difference_counts_every_bit():
     assert difference(a, b).text == "33 bits differ, in 2 of 4 sums (50.0 %)"
     with pytest.raises(ResultsError, match="4 and 3 sums"):
         difference(a, b[:3])
+
+
+TENSOR_PARALLEL = """
+name: kept
+runtime: virtual
+seed: 3
+topology: {kind: star, hosts: 17}
+links: {bandwidth: 10 Gbit/s, delay: 5 us, jitter: %(jitter)s, loss: %(loss)s}
+system: {name: %(system)s, sum: %(sum)s}
+%(memory)s
+values_per_packet: 32
+virtual: {keep_sums: true, sum_parts: %(parts)s}
+jobs:
+  - name: job
+    model: {transformer: llama2-7b, sequence: 64, global_batch: 2, layers: 1%(more)s}
+    parallel: {tp: %(tp)d, dp: 2}
+    workers: %(workers)d
+    iterations: 2
+    scale: 0.0001
+    compute_scale: 0
+"""
+
+
+def tensor_parallel(
+    tp, sum="int32", parts=8, system="switchml", jitter="1 us", loss="0.5 %", more=""
+):
+    memory = memory_line(system, 256)
+    return TENSOR_PARALLEL % {**locals(), "workers": 2 * tp}
+
+
+@pytest.mark.parametrize(
+    "number_format", first_of(["int32", "float32", "float32_exact", "int16", "mx8", "fpisa"], 3)
+)
+def test_ranks_of_other_sizes_add_the_same_parts(number_format):
+    """Integers and exact sums are the same bits with 2, 4 and 8 ranks of a group."""
+    tables = []
+    for tp in (2, 4, 8):
+        rows = run_virtual(load_text(tensor_parallel(tp, number_format)))["sums"]
+        to_arrow(TABLES["sums"], rows, repetition=0)
+        tables.append(pd.DataFrame(rows).assign(repetition=0))
+    for other in tables[1:]:
+        found = between_runs(tables[0], other, (8, 8))
+        assert {group for _, _, group in found} == {"tp.0", "tp.1"}
+        bits = sum(each.bits for each in found.values())
+        assert (bits > 0) == FORMATS[number_format].ordered
+        left_out = not_alike(tables[0], other, (8, 8))
+        assert {group[:3] for _, _, group in left_out} == {"dp."}
+        with pytest.raises(
+            ResultsError, match="2 and 4 workers add|2 and 8 workers add|one of the"
+        ):
+            between_runs(tables[0], other)
+    assert not sum(each.bits for each in between_workers(tables[0]).values())
 
 
 def test_too_many_sums_are_an_error():

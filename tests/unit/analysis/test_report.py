@@ -51,6 +51,18 @@ def failed(parent: Path) -> Path:
     return writer.folder
 
 
+def test_kept_sums_have_a_row_for_each_kind_of_group(tmp_path, console):
+    rows = [(0, 1, "tp.0", 2e-8), (0, 2, "tp.1", 4e-8), (0, 3, "dp.0", None), (1, 1, "", 0.0)]
+    names = ("job", "communicator", "group", "largest_error")
+    made = [dict(zip(names, each, strict=True)) for each in rows]
+    more = {"worker": 0, "iteration": 0, "words": b"", "order_bits": 0.5}
+    made = [each | more | {"mean_error": each["largest_error"]} for each in made]
+    console.print(render(write_tables(tmp_path, tables() | {"sums": made})))
+    text = printed(console)
+    assert row(text, "big", "tp") == ["4e-08", "3e-08", "0.5"]
+    assert row(text, "big", "dp") == ["0.5"] and row(text, "small", "all")[0] == "0"
+
+
 def test_the_printed_table(tmp_path, console):
     console.print(render(read(write_run(tmp_path))))
     text = printed(console)

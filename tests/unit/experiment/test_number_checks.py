@@ -25,6 +25,10 @@ jobs:
   - {%(job)s, workers: %(workers)d}
 """
 REPLAY = "model: alexnet, iterations: 1, scale: 0.001"
+RANKS = (
+    "model: {transformer: llama2-7b, sequence: 64, global_batch: 3, layers: 1}, iterations: 1,"
+    " parallel: {dp: 3}"
+)
 
 
 def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3) -> str:
@@ -54,6 +58,13 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
             {"sum": "int8", "job": "name: x, command: 'true', sums: {bfloat16: int16}"},
             "jobs[0].sums: found int16 with sum: int8; allowed: int8, int32: a switch program has",
         ),
+        ({"job": "command: 'true', sums: {tp: float32}"}, "sums: found tp; types of a program: fl"),
+        ({"job": f"{REPLAY}, sums: {{tp: float32}}"}, "sums: is for jobs that are programs"),
+        ({"job": f"{RANKS}, sums: {{dp: int32}}"}, "found int32 with sum: float32; allowed: float"),
+        (
+            {"job": f"{RANKS}, sums: {{tp: float32}}"},
+            "jobs[0].sums: found tp; groups and types of the program: dp, float32",
+        ),
         (
             {"job": "name: x, command: 'true', numbers: fixed", "system": "atp"},
             "found fixed with value_bits 16 or sum: float32; a fixed scale is that of int32",
@@ -75,6 +86,22 @@ virtual: {keep_sums: %(kept)s}
 arrivals:
   poisson: {jobs: 3, load: 50 %%, kinds: [{model: %(model)s, workers: 3, iterations: 2}]}
 """
+
+
+@pytest.mark.parametrize(
+    "parts, expected",
+    [
+        ({"job": RANKS}, "parts: found 8, and group dp.0 of job llama2-7b-0 has 3 ranks; allowed"),
+        ({"sum": "int8"}, "sums of int8 are rounded by the number of workers. Take another format"),
+        ({"sum": "bfloat16"}, "parts of bfloat16 are hardly ever rounded. Take another format"),
+        ({"job": REPLAY, "workers": 3}, "job alexnet-0 has 3 ranks; allowed: 3, 6, 12"),
+        ({"job": RANKS.replace("dp: 3", "dp: 3, sharding: zero1")}, "reduce_scatter of group dp.0"),
+    ],
+)
+def test_parts_of_sums_need_ranks_that_share_them(parts, expected):
+    assert expected in message(
+        text(**parts) + "runtime: virtual\nvirtual: {keep_sums: true, sum_parts: 8}"
+    )
 
 
 def test_jobs_that_arrive_are_asked_too():

@@ -101,13 +101,18 @@ def test_aggregator_bytes_are_those_of_the_p4_program() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_bits_of_sums_are_those_of_the_p4_program(name) -> None:
+def test_bits_of_sums_and_tables_are_those_of_the_p4_program(name) -> None:
     sums, packed = FORMATS[name], name == "int8"
     defines = {"VALUE_BITS": sums.bits, "ADDER": sums.adder, **({"PACKED": 1} if packed else {})}
     code = _preprocessed(SYSTEMS["switchml"].program, **defines)
     code = code.replace("exact_t", "bit < 288 >")
     found = r"register < bit < (\d+) > > \( AGGREGATORS \) (?:value|exponent|special)_\d"
     assert sum(map(int, re.findall(found, code))) == 64 * sums.sum_bits(packed)
+    plain, own = (
+        {*re.findall(r"table (\w+) \{.*?size = (\w+)", each)}
+        for each in (_preprocessed(SYSTEMS["switchml"].program), code)
+    )
+    assert own == plain | ({("rounding", "256")} if sums.bits < 32 else set())
 
 
 def test_memory_by_size_counts_the_bits_of_sums() -> None:

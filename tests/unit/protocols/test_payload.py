@@ -88,7 +88,7 @@ def test_a_wrong_recorded_sum_is_told_with_what_was_expected(worker, iterations,
 def test_recorded_values_of_16_bits_are_rounded(worker):
     recorded, scoreboard = with_recorded(worker, 1), scoreboard_at(0)
     for short in (0, 1):
-        worker.config.short = short
+        worker.config.rounds = short
         assert bool(payload.flags_of(recorded, scoreboard, 0) & wire.ROUND) is bool(short)
         assert payload.flags_of(worker, scoreboard, 0) == 0  # generated values fit
 

@@ -33,7 +33,7 @@ def test_sum_over_workers_is_what_the_check_expects(seed, job, iteration, worker
     assert np.abs(total).max() < 2**31
     row = total.astype(np.int32).view(np.uint32).byteswap()
     key = val.fragment_key(seed, job, fragment)
-    expected = by_number.factor_sums(INT32, seed, job, iteration, workers)[0]
+    expected = by_number.factor_sums(INT32, seed, job, iteration, workers, 0)[0]
     assert val.wrong_generated(row, 0, 64, key, expected, shift) == -1
     row[17] ^= 0x100
     assert val.wrong_generated(row, 0, 64, key, expected, shift) == 17
@@ -44,7 +44,7 @@ def test_a_missing_or_doubled_worker_shows(workers):
     shift = val.hash_shift(workers)
     parts = [contribution(1, 2, 3, w, 99, shift) for w in range(workers)]
     key = val.fragment_key(1, 2, 99)
-    expected = by_number.factor_sums(INT32, 1, 2, 3, workers)[0]
+    expected = by_number.factor_sums(INT32, 1, 2, 3, workers, 0)[0]
     for fault in (-parts[0], parts[workers - 1]):
         row = (sum(parts) + fault).astype(np.int32).view(np.uint32).byteswap()
         assert val.wrong_generated(row, 0, 64, key, expected, shift) >= 0
@@ -88,7 +88,7 @@ def test_values_are_the_same_in_every_version():
     """The same seed gives the same gradients, aggregators and draws."""
     places = ((1, 0, 0, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0), (2, 0, 0, 0))
     assert [int(val.factor(*place)) for place in places] == [9, 7, 13, 3, 15]
-    assert by_number.factor_sums(INT32, 1, 0, 0, 3)[0] == 27
+    assert by_number.factor_sums(INT32, 1, 0, 0, 3, 0)[0] == 27
     keys = [int(val.fragment_key(*place)) for place in ((1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0))]
     assert keys == [3048450337, 1146065788, 2546099218, 2014273524]
     hashes = [int(val.position_hash(np.uint32(5), position, 0)) for position in (0, 1, 63)]

@@ -35,7 +35,7 @@ def parts_of(
     for worker in range(workers):
         factor = by_number.factor(numbers, seed, 1, 3, worker)
         by_number.write_generated(numbers, rows[worker], 0, count, key, factor)
-    sums = by_number.factor_sums(numbers, seed, 1, 3, workers)
+    sums = by_number.factor_sums(numbers, seed, 1, 3, workers, 0)
     return rows.byteswap().view(np.float32), (
         key,
         *sums,

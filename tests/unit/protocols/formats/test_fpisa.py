@@ -88,7 +88,7 @@ def test_a_sum_that_is_not_said_to_be_wrong_is_within_its_bound(seed, workers, o
     order.shuffle(rows)
     sums, wrong = fpisa.sums(rows)
     bound = by_number.bound(FPISA, FAR_SINGLES, workers) if wrong == 0 else by_number.WRONG_BOUND
-    total = by_number.factor_sums(FAR_SINGLES, seed, 1, 3, workers)
+    total = by_number.factor_sums(FAR_SINGLES, seed, 1, 3, workers, 0)
     check = FAR_SINGLES, sums.byteswap(), 0, 8, key, *total
     assert by_number.wrong_generated(*check, bound) == -1
     if wrong == 0:

@@ -81,7 +81,7 @@ def test_generated_values_are_of_blocks_and_their_sum_is_rounded_once(seed, work
         for i in range(VALUES):
             by_number.add_wide(FLOAT32_EXACT, total[i], row[i])
     sums = np.array([by_number.read_wide(FLOAT32_EXACT, each) for each in total], np.uint32)
-    factor_sum, _ = by_number.factor_sums(BLOCKS, seed, 1, 3, workers)
+    factor_sum, _ = by_number.factor_sums(BLOCKS, seed, 1, 3, workers, 0)
     right = mx8.quantised(sums)
     assert by_number.wrong_blocks(right.byteswap(), 0, count, key, factor_sum) == -1
     found = by_number.expected_generated(BLOCKS, key, count - 1, factor_sum, count)
