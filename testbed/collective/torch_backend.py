@@ -890,3 +890,6 @@ def _replace_split_group(original: Callable[..., Group]) -> None:
         return None
 
     _replace(original, split_group)
+
+
+register()

@@ -44,6 +44,12 @@ def test_pytorch_finds_the_backend_by_itself():
     assert dist.Backend.default_device_backend_map["cpu"] == "gloo"
 
 
+@pytest.mark.parametrize("first", ["testbed.torch", "testbed.collective.torch_experts"])
+def test_whichever_module_is_imported_first_makes_the_backend_known(first):
+    code = f"import {first}, torch; assert 'ina' in torch.distributed.Backend.backend_list"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
 def test_sums_go_through_the_network(dtype):
     network = Network()
