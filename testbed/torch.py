@@ -8,7 +8,7 @@ is not installed but only on the path, `import testbed.torch` does the same.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from testbed.collective.torch_experts import combine as combine
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 
 def register() -> None:
-    """Make the backend known to PyTorch, as the entry point of `torch.backends`. PyTorch calls it at
-    the end of its own import, which the backend's module may have begun: then that registers
-    itself."""
+    """Make the backend known to PyTorch, which calls this at the end of its own import. The
+    backend's module may have begun that; then it registers itself."""
     backend = import_module("testbed.collective.torch_backend")
     if hasattr(backend, "register"):
         backend.register()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in ("combine", "dispatch"):
         return getattr(import_module("testbed.collective.torch_experts"), name)
     raise AttributeError(f"module {__name__} has no attribute {name}")
