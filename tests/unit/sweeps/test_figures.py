@@ -48,10 +48,12 @@ FEWER = {
     "errors": 3,
     "headline": 3,
     "incast": 3,
+    "jobs": 5,
     "lossless": 5,
     "order": 5,
     "paths": 3,
     "pays": 1,
+    "rate": 5,
     "sharing": 5,
     "throughput": 5,
 }
