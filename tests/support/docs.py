@@ -302,7 +302,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/network/network/test_clean.py::test_clean_leaves_a_live_run_alone"),
     ),
     (
-        r"RUN (sweep )?experiments/\w+\.yaml",
+        r"RUN (sweep )?experiments/[\w-]+\.yaml",
         Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),
     (r"RUN sweep experiments/figures/formats\.yaml( jobs\[0\]\.\w+=\S+)+", _FIGURE),
