@@ -50,6 +50,7 @@ FEWER = {
     "incast": 3,
     "jobs": 5,
     "lossless": 5,
+    "memory": 5,
     "order": 5,
     "paths": 3,
     "pays": 1,
