@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from testbed.results import Writer, describe, digest, read
+from testbed.results.counters import SUMS
 
 LINK = {
     "node": "s1",
@@ -19,9 +20,9 @@ LINK = {
 }
 
 
-def digest_of(folder, rows):
+def digest_of(folder, rows, table="links"):
     with Writer.create(folder, "test", "", describe(1)) as writer:
-        writer.write("links", rows, repetition=0)
+        writer.write(table, rows, repetition=0)
         writer.fail("only a table")
     return digest(read(writer.folder))
 
@@ -54,3 +55,9 @@ def test_a_column_that_came_later_counts_only_where_it_has_a_value(tmp_path):
     assert none != value
     # As computed before the column existed.
     assert none == "327c8cda1cdf8ec596e7daf64f207f2b41102ece1bbc6dcd6b141752002f723e"
+
+
+def test_counters_that_came_later_do_not_count(tmp_path):
+    rows = [{"switch": "s1", "job": 0, "counter": name, "value": 3} for name in ("additions", SUMS)]
+    first, both = (digest_of(tmp_path, rows[:count], "switch_counters") for count in (1, 2))
+    assert first == both != digest_of(tmp_path, [], "switch_counters")

@@ -16,7 +16,8 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from testbed.analysis.data.sweep_data import is_sweep
-from testbed.results import SchemaError, Writer, describe, find, read
+from testbed.results import SWEEP_FILE, SchemaError, Writer, describe, find, read
+from testbed.results.reader import by_age
 from testbed.results.writer import LONGEST
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
@@ -357,3 +358,16 @@ def test_find_lists_the_oldest_first(tmp_path):
     assert find(tmp_path) == [second, first]
     assert find(tmp_path / "missing") == []
     assert stat.S_ISDIR(first.stat().st_mode)
+
+
+def test_a_sweep_is_as_new_as_its_newest_run(tmp_path):
+    ages = {"sweep/point/first": 10, "run": 20, "sweep/other/second": 30}
+    for run, seconds in ages.items():
+        (tmp_path / run).mkdir(parents=True)
+        (tmp_path / run / "status.json").write_text("{}")
+        os.utime(tmp_path / run / "status.json", (seconds, seconds))
+    (tmp_path / "sweep" / SWEEP_FILE).write_text("")
+    assert by_age(tmp_path) == [tmp_path / "run", tmp_path / "sweep"]
+    assert by_age(tmp_path / "sweep") == [
+        tmp_path / f"sweep/{each}" for each in ("point/first", "other/second")
+    ]
