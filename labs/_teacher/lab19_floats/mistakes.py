@@ -37,7 +37,7 @@ MISTAKES = [
         "zeros with a sign",
         "gives a sum of zero the sign of a number",
         (("                sign = a & b & SIGN;\n", "                sign = a & SIGN;\n"),),
-        frozenset({"adder", "corners", "histories"}),
+        frozenset({"adder", "corners"}),
         _ADDER,
     ),
     Mistake(
@@ -63,7 +63,7 @@ MISTAKES = [
         "cut below a unit",
         "leaves out bits that do not fit, as if they were nothing",
         (("            if ((size >> right) << right != size) { meta.fits = 0; }        \\\n", ""),),
-        frozenset({"spills", "histories"}),
+        frozenset({"spills"}),
         _SWITCH,
     ),
     Mistake(
