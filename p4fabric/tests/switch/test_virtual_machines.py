@@ -97,5 +97,7 @@ def filtered(folder):
 def test_the_results_are_those_of_every_other_machine(tmp_path, network, digest):
     _, found = run_text(tmp_path, network(tmp_path))
     assert all(found[table] for table in ("flows", "ports", "drops", "queues", "readings"))
+    for row in found["throughput"]:
+        assert row.pop("sending_bps") is None  # a column that came later, of connections
     text = json.dumps(found, sort_keys=True)
     assert hashlib.sha256(text.encode()).hexdigest() == digest
