@@ -75,6 +75,11 @@ class Line:
     cells: dict[str, str]
 
 
+def is_whole(cell: str, low: int, high: int) -> bool:
+    """True if a cell has a whole number from `low` to `high`, in digits alone."""
+    return cell.isascii() and cell.isdigit() and low <= int(cell[:18]) <= high
+
+
 def read_mix(path: Path, what: str = "jobs") -> list[Line]:
     """The jobs of a file, or what else has a line each. Lines that are empty or begin with # are
     skipped. Raises UserError."""

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.traffic.arrivals import read_mix
+from testbed.traffic.arrivals import is_whole, read_mix
 from testbed.traffic.draws import Stream
 
 ROUTES = 0xE2B1  # distinguishes the streams from others of the same seed
@@ -45,7 +45,7 @@ def read_counts(path: Path, layers: int, experts: int, top_k: int) -> Counts:
         where = f"{path}, line {line.number}"
         for name in COLUMNS if of_layers else COLUMNS[1:]:
             cell = line.cells.get(name, "")
-            if not cell.isascii() or not cell.isdigit() or int(cell[:18]) > allowed[name]:
+            if not is_whole(cell, 0, allowed[name]):
                 raise UserError(
                     f"{where}: {name}: found {cell[:40]!r}; write a whole number, 0 to"
                     f" {allowed[name]}"

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from p4fabric.base.errors import UserError
 
-from testbed.traffic.arrivals import read_mix
+from testbed.traffic.arrivals import is_whole, read_mix
 from testbed.traffic.draws import Stream
 
 PREFILL, DECODE, SERVE = "prefill", "decode", "serve"
@@ -113,7 +113,7 @@ def read_requests(path: Path) -> tuple[tuple[Request, ...], tuple[int, ...]]:
         where = f"{path}, line {line.number}"
         if (cell := line.cells.pop(ARRIVAL, None)) is not None:
             before = arrivals[-1] // 1000 if arrivals else 0
-            if not cell.isascii() or not cell.isdigit() or not before <= int(cell[:18]) <= MAX_US:
+            if not is_whole(cell, before, MAX_US):
                 raise UserError(
                     f"{where}: {ARRIVAL}: found {cell[:40]!r}; write a whole number of"
                     f" microseconds, {before} (of the line before) to {MAX_US}"
@@ -121,7 +121,7 @@ def read_requests(path: Path) -> tuple[tuple[Request, ...], tuple[int, ...]]:
             arrivals.append(1000 * int(cell))
         for name in COLUMNS:
             cell = line.cells.get(name, "")
-            if not cell.isascii() or not cell.isdigit() or not 1 <= int(cell[:18]) <= MAX_TOKENS:
+            if not is_whole(cell, 1, MAX_TOKENS):
                 raise UserError(
                     f"{where}: {name}: found {cell[:40]!r}; write a number of tokens, 1 to"
                     f" {MAX_TOKENS}"

@@ -79,19 +79,33 @@ class Placement(Section):
         return server
 
 
-class Formats(Kind):
-    """Formats of sums by name of a type or of groups; which names there are, the job's program
-    says."""
+@dataclass(frozen=True)
+class ByName(Kind):
+    """Values of one kind by name; which names there are, the job's program says."""
 
-    allowed = "a mapping of types or groups to formats, such as {float32: float32}"
+    kind: Kind
+    said: str
 
-    def parse(self, value: object) -> dict[str, str]:
+    @property
+    def allowed(self) -> str:
+        return self.said
+
+    def parse(self, value: object) -> dict[str, object]:
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
             raise FieldError(describe(value), self.allowed)
-        return {name: Choice(tuple(FORMATS)).parse(each) for name, each in value.items()}
+        return {name: self.kind.parse(each) for name, each in value.items()}
 
     def json_schema(self) -> JsonSchema:
-        return {"type": "object", "additionalProperties": {"enum": list(FORMATS)}}
+        return {"type": "object", "additionalProperties": self.kind.json_schema()}
+
+
+SUMS = ByName(
+    Choice(tuple(FORMATS)), "a mapping of types or groups to formats, such as {float32: float32}"
+)
+PRIORITIES = ByName(
+    Whole(1, 255), "a mapping of names to priorities from 1 to 255, such as {tp: 255, all: 100}"
+)
+ALL = "all"  # in priorities: what they do not name otherwise
 
 
 class Parallel(Section):
@@ -142,25 +156,6 @@ class WholeOrWord(Whole):
 
     def show(self, value: int | str | None) -> int | str | None:
         return value
-
-
-@dataclass(frozen=True)
-class Priorities(Kind):
-    """Priorities by names of calls and groups."""
-
-    allowed = "a mapping of names to priorities from 1 to 255, such as {tp: 255, all: 100}"
-
-    def parse(self, value: object) -> dict[str, int]:
-        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-            raise FieldError(describe(value), self.allowed)
-        return {name: LEVEL.parse(given) or 0 for name, given in value.items()}
-
-    def json_schema(self) -> JsonSchema:
-        return {"type": "object", "additionalProperties": LEVEL.json_schema()}
-
-
-LEVEL = Whole(1, 255)
-ALL = "all"  # in priorities: what they do not name otherwise
 
 
 class Sample(Section):
@@ -511,7 +506,7 @@ class Job(JobShape):
         " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
         " (system `atp`). Only with `command` (docs/training.md).",
     )
-    sums: Annotated[dict[str, str] | None, Formats()] = Field(
+    sums: Annotated[dict[str, str] | None, SUMS] = Field(
         default=None,
         json_schema_extra={"default": "that of the system's `sum` for all"},
         description="Formats by type of tensor, e.g. `{float32: float32}` with `sum:"
@@ -535,7 +530,7 @@ class Job(JobShape):
         " ranks have asked for them (docs/training.md). Or how a transformer is trained. Only with"
         " `command` or `model: {transformer: ...}`.",
     )
-    priorities: Annotated[dict[str, int] | None, Priorities()] = Field(
+    priorities: Annotated[dict[str, int] | None, PRIORITIES] = Field(
         default=None,
         json_schema_extra={"default": "the system's `priority` says them"},
         description="ESA's priorities of the job's fragments, 255 the most urgent: of a program of"
