@@ -33,7 +33,6 @@ from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
-from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
@@ -47,7 +46,6 @@ from testbed.workload.machine_group import grouped
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
-IP_TOS_CLASS = 5  # the first bit of a packet's class
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
 
@@ -191,9 +189,8 @@ class Nodes:
         ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
         there = _mac(switch_mac(topology.number(gateway)))
         port = BACKGROUND_PORT if is_background else wire.PORT
-        lossless, classed = self.setup.platform.lossless, 0
-        if lossless is not None and lossless.queues > 1:
-            classed = (BACKGROUND_CLASS if is_background else GRADIENT_CLASS) << IP_TOS_CLASS
+        lossless = self.setup.platform.lossless
+        classed = lossless.tos(is_background) if lossless else 0
         headers = [
             _header(there, ours, ip, peer, port, classed | (IP_TOS_ECT0 if able else 0))
             for peer, able in zip(peers, marked or [True] * len(peers), strict=True)

@@ -33,7 +33,10 @@ static int control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, 
 
 static void control_event(tm_switch *tm, port *p) {
     if (p->lossless->nic) tm_nic_run(tm, p);
-    tm_pfc_again(tm, p->lossless->control.port);
+    if (tm->lossless->set.kind == TM_PFC)
+        tm_pfc_again(tm, p->lossless->control.port);
+    else
+        tm_credits_again(tm, p->lossless->control.port);
     tm_control_schedule(tm, p);
 }
 

@@ -133,6 +133,7 @@ typedef struct tm_buffer {
     uint64_t longest; /* frame, in bytes */
     uint64_t held_at, held_mask; /* what the program keeps stays in the buffer until a packet has left with the same 8
                                     bytes there, of which the mask says which bits count; mask 0: it does not */
+    uint64_t repeat_ns; /* credits are told again after so long, to a far end that was not there; 0: never */
 } tm_buffer;
 
 /* Of one input, and of the same class at the port's egress link. */

@@ -68,7 +68,7 @@ void tm_control_schedule(tm_switch *tm, port *p) {
     lossless_port *own = p->lossless;
     uint64_t next = own->nic ? nic_next(tm, p) : TM_NEVER;
     for (uint32_t class = 0; class < TM_CLASSES; class++)
-        if (own->in[class].pausing && own->in[class].again_ns < next) next = own->in[class].again_ns;
+        if (own->in[class].again_ns < next) next = own->in[class].again_ns;
     if (next == TM_NEVER) {
         if (own->control.place >= 0) tm_event_remove(tm, &own->control);
         return;
@@ -189,26 +189,20 @@ void tm_nic_run(tm_switch *tm, port *p) {
     }
 }
 
-void tm_lossless_down(tm_switch *tm, port *p) {
-    lossless_port *own = p->lossless;
-    nic *n = own->nic;
-    tm_gate_reset(&own->out, tm->now);
-    for (uint32_t class = 0; class < TM_CLASSES; class++) own->in[class].again_ns = TM_NEVER;
-    if (n) {
-        frame **lists[TM_CLASSES + 2] = {&n->inbox};
-        for (int c = 0; c <= TM_CLASSES; c++) lists[c + 1] = &n->first[c];
-        for (int i = 0; i < TM_CLASSES + 2; i++)
-            while (*lists[i]) {
-                frame *f = *lists[i];
-                *lists[i] = f->next;
-                p->link[TM_INGRESS].counters.down_drops++;
-                tm_tell(tm, TM_DOWN, p->dequeues.port, TM_INGRESS, tm->now, f->data, f->length, f->mark);
-                tm_frame_free(tm, f);
-            }
-        memset(n->waiting, 0, sizeof n->waiting);
-        memset(n->bytes, 0, sizeof n->bytes);
-        n->count = 0;
-        tm_gate_reset(&n->gate, tm->now);
-    }
-    tm_control_schedule(tm, p);
+void tm_nic_down(tm_switch *tm, port *p) {
+    nic *n = p->lossless->nic;
+    frame **lists[TM_CLASSES + 2] = {&n->inbox};
+    for (int c = 0; c <= TM_CLASSES; c++) lists[c + 1] = &n->first[c];
+    for (int i = 0; i < TM_CLASSES + 2; i++)
+        while (*lists[i]) {
+            frame *f = *lists[i];
+            *lists[i] = f->next;
+            p->link[TM_INGRESS].counters.down_drops++;
+            tm_tell(tm, TM_DOWN, p->dequeues.port, TM_INGRESS, tm->now, f->data, f->length, f->mark);
+            tm_frame_free(tm, f);
+        }
+    memset(n->waiting, 0, sizeof n->waiting);
+    memset(n->bytes, 0, sizeof n->bytes);
+    n->count = 0;
+    tm_gate_reset(&n->gate, tm->now);
 }

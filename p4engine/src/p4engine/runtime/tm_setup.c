@@ -191,6 +191,7 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
     }
     tm_link_up(in, up, tm->now);
     tm_link_up(out, up, tm->now);
+    if (up && p->lossless) tm_lossless_up(tm, p);
     return TM_OK;
 }
 

@@ -186,6 +186,7 @@ void *tm_slab_alloc(tm_switch *tm, uint64_t bytes); /* NULL: out of memory, coun
 void tm_lossless_free(tm_switch *tm);
 void tm_lossless_reset(tm_switch *tm, port *p);         /* counters */
 void tm_lossless_down(tm_switch *tm, port *p);          /* the link is down; nothing waits any more */
+void tm_lossless_up(tm_switch *tm, port *p);            /* it works again; the far end knows of no pause */
 int tm_admit(tm_switch *tm, uint32_t number, queued_packet *q); /* a packet begins to wait; 0: no room */
 int tm_kept_back(const tm_switch *tm, const p4_packet *packet); /* a full buffer, not a full queue, drops it */
 void tm_release(tm_switch *tm, port *p, queued_packet *q); /* it waits no more, and is what passes are of from now on */

@@ -92,6 +92,7 @@ class Buffer(ctypes.Structure):
             "longest",
             "held_at",
             "held_mask",
+            "repeat_ns",
         )
     ]
 
