@@ -181,6 +181,17 @@ def test_sums_that_leave_buffers_at_once_do_not(how):
     assert all(job["outcome"] == "finished" for job in tables["jobs"])
 
 
+def test_full_outputs_of_two_switches_to_each_other_deadlock_and_both_are_named():
+    """With pauses by output a full port stops all inputs, whatever the packets there wait for."""
+    how = "{control: pfc, threshold: 10 KiB, pause_by: output}"
+    flow = "background: [{kind: udp, from: h1, to: h5, rate: 3 Gbit/s, size: 900 B}]\n"
+    text = as_text("{name: esa, window: 256}", how, 64) + flow
+    with pytest.raises(RunError, match=r"at 0\.00\d+ s deadlock: 2 ports") as caught:
+        run_virtual(load_text(text))
+    for line in ("s1-p7 was paused by s3", "s3-p1 was paused by s1"):
+        assert line in str(caught.value)
+
+
 def test_sums_can_stay_with_trees_alone():
     text = KEPT % {"how": "control: pfc", "sums": "stay"}
     found = refused(text.replace("{name: tree, mode: quotas, trees: 1}", "switchml"))

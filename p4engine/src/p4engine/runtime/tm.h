@@ -149,6 +149,7 @@ typedef struct tm_flow {
     uint64_t unknown, unknown_classes; /* of the port: frames of MAC control that mean nothing, and their classes */
     uint64_t buffer_peak;              /* of the switch */
     uint64_t held;                     /* bytes of packets that the program keeps */
+    uint64_t full;                     /* 1: so many bytes wait for the port that all inputs are paused */
 } tm_flow;
 
 /* A pause of the far end of a port's link. cause: the output with a queue of packets from there that led to it. */

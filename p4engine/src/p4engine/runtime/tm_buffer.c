@@ -303,6 +303,7 @@ int tm_flow_get(const tm_switch *tm, uint32_t number, uint32_t class, tm_flow *f
         .unknown_classes = own->unknown_classes,
         .buffer_peak = tm->lossless->peak,
         .held = in->held,
+        .full = own->full[class],
     };
     uint64_t lasted = open_pause(tm, out, class);
     flow->paused_ns += lasted;

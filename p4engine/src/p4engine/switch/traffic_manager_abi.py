@@ -105,7 +105,7 @@ class Flow(ctypes.Structure):
             *("pausing_ns", "pausing", "frames_sent"),
             *("bytes", "peak", "peak_headroom", "headroom", "drops", "waiting"),
             *("host_paused_ns", "host_paused", "host_waiting"),
-            *("unknown", "unknown_classes", "buffer_peak", "held"),
+            *("unknown", "unknown_classes", "buffer_peak", "held", "full"),
         )
     ]
 
