@@ -11,7 +11,7 @@
 
 #define GROUPS 65536
 #define SESSIONS 32768
-#define FRAME_SIZES 4
+#define FRAME_SIZES 8
 #define CONTROL_MARK UINT64_MAX /* of frames of MAC control that leave; they are no packets that are sent */
 
 /* Bytes that belong to the switch: packets on a link, and the bytes of packets in a queue. */
@@ -27,7 +27,7 @@ typedef struct frame {
 /* A packet with its state: waiting for egress, or for a pass that another packet's pass has caused. */
 typedef struct queued_packet {
     struct queued_packet *next;
-    frame *bytes; /* what packet.data points into, NULL if it belongs to someone else */
+    frame *bytes; /* its own: what packet.data or, where that is NULL, packet.payload points into; NULL: none */
     struct charge *charge; /* its bytes in the buffer of lossless links */
     uint32_t session;
     uint8_t kind; /* of the pass, as the architecture numbers them */
@@ -98,7 +98,7 @@ typedef struct group {
 typedef struct {
     /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
     void (*egress)(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-    /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
+    /* Gives a packet its own copy of the bytes that are still needed; 0: out of memory. */
     int (*copy_bytes)(tm_switch *tm, queued_packet *q);
     /* tm_tell of a packet that was to leave through a port; of one that still needs its state, too. */
     void (*tell_packet)(tm_switch *tm, uint32_t port, uint32_t fate, p4_packet *packet);
