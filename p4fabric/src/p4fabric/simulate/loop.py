@@ -51,7 +51,7 @@ FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
 TOS = 15  # of IPv4
 MOST_IDLE_STEPS = 10_000  # of a host in a row at one time
-SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
+SWITCH_SLICES = 32  # that a slice of time has for switches: meanwhile packets wait in the caches
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
 _receive = foreign(types.int32, types.int64, types.uint32, types.int64, types.uint32, types.int64)
@@ -166,11 +166,14 @@ def _deliver(world, host, now):
     while count < rows and world.first[host] >= 0:
         if frames.when_ns(world.frames, np.int64(world.first[host])) > now:
             break
-        frame = frames.address(world.frames, frames.take(world, host)) + frames.HEAD
+        taken = frames.take(world, host)
+        frame = frames.address(world.frames, taken) + frames.HEAD
         frames.prefetch_next(world, host)
         if row.raw == 1:
             length = peek(frame - frames.HEAD + frames.LENGTH)
-            copy(arrived.packets.ctypes.data + count * 4 * words, frame, length)
+            frames.read(
+                world.frames, taken, arrived.packets.ctypes.data + count * 4 * words, 0, length
+            )
             arrived.lengths[count] = length
             row.packets_received += 1
             row.bytes_received += length
@@ -184,11 +187,9 @@ def _deliver(world, host, now):
         if length > 4 * words and row.background == 0:
             row.discarded += 1
             continue
-        copy(
-            arrived.packets.ctypes.data + count * 4 * words,
-            frame + FRAME_OVERHEAD,
-            min(length, 4 * words),  # the rest is padding
-        )
+        target = arrived.packets.ctypes.data + count * 4 * words
+        there = min(length, 4 * words)  # the rest is padding
+        frames.read(world.frames, taken, target, FRAME_OVERHEAD, there)
         arrived.lengths[count] = length
         if row.background == 1:
             arrived.destinations[count] = np.int64(peek(frame + TOS) & 3 == 3)
