@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from p4fabric.simulate.jit import by_type, njit
+from p4fabric.simulate.machine import SEEDED
 from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
@@ -461,11 +462,14 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     if payload.name_meant(worker, scoreboard, row, fragment):
         worker.counters[0].gradient_packets += 1
         return wire.omit_values(row, base)
+    seeded = False
     if as_floats:
         payload.write_floats(worker, scoreboard, row, base, fragment)
     else:
-        payload.write_values(worker, scoreboard, row, base, fragment)
+        seeded = payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
+    if seeded:
+        return 4 * (base + scoreboard.state.values) + SEEDED * 4 * base
     if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state.values)

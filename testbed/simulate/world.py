@@ -25,6 +25,7 @@ from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.generator import PORT as BACKGROUND_PORT
 from p4fabric.simulate.machine import Machine, new_batch
 from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.native import INTERPRETED
 from p4fabric.simulate.packing import packed
 from p4fabric.simulate.placed_machine import Placed, Stepper
 from p4fabric.simulate.records import replaced
@@ -34,7 +35,7 @@ from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS
-from testbed.protocols import send_scoreboard, sizes, wire
+from testbed.protocols import pool_worker, send_scoreboard, sizes, values, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
@@ -302,6 +303,8 @@ def _build(setup: Setup, compiled: Compiled) -> Nodes:
     memory = FrameMemory(_longest_frame(setup))
     world = empty_world(platform.topology, hosts + ends, switches, batches, memory)
     nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
+    if not INTERPRETED:
+        world.fill[0] = values.filler().address
     nodes.add_background(hosts)
     world.state[0].controls = int(platform.lossless is not None)
     world.state[0].open = sum(job.workers for job in setup.listed)
@@ -325,6 +328,8 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
         own = len(machines)
         for role in (spec, *spec.members):
             machine = new_machine(role)
+            if isinstance(machine, worker.WorkerMachine):
+                _let_seed(machine.protocol)
             if role.is_worker:
                 machine = _sharing(machine, first_of.setdefault(role.job.number, machine))
             if len(machines) > own:
@@ -340,6 +345,13 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
             nodes.append(Node.of(spec, placed[place], batches, hot[place]))
         place = end
     return nodes
+
+
+def _let_seed(protocol: Any) -> None:
+    """Let a worker's packets be seeded, where what is sent does not depend on their values."""
+    if isinstance(protocol, pool_worker.Worker) and not INTERPRETED:
+        config = protocol.config
+        config.seeded = int(config.omit_zeros == 0 and config.short == 0)
 
 
 def _counting_with(machine: Machine, first: Machine) -> Machine:

@@ -21,6 +21,8 @@ typedef struct frame {
     uint64_t mark;        /* of its packet */
     uint32_t length;
     uint32_t size; /* class */
+    uint32_t head; /* 0: all bytes are there; else so many, and what the others follow from */
+    tm_fill fill;
     uint8_t data[] __attribute__((aligned(64)));
 } frame;
 
@@ -141,6 +143,8 @@ struct tm_switch {
     tm_subject subject;
     tm_note *notes;
     uint64_t notes_most, note_count, note_capacity, notes_missed;
+    uint8_t *filled; /* the packet that arrives, if its frame has only its head */
+    uint32_t filled_room;
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;
     uint64_t output_count, output_capacity, byte_count, byte_capacity;
@@ -164,6 +168,7 @@ static inline uint64_t tm_p4_time(const tm_switch *tm, uint64_t now_ns) {
 
 frame *tm_frame_new(tm_switch *tm, uint32_t length); /* NULL: out of memory, counted */
 void tm_frame_free(tm_switch *tm, frame *f);
+static inline uint32_t tm_frame_kept(const frame *f) { return f->head ? f->head + TM_SEED : f->length; }
 queued_packet *tm_packet_new(tm_switch *tm);
 void tm_packet_free(tm_switch *tm, queued_packet *q);
 void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */

@@ -62,6 +62,7 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length) {
     }
     f->next = NULL;
     f->length = length;
+    f->head = 0;
     return f;
 }
 
@@ -222,7 +223,7 @@ frame *tm_list_pop(tm_switch *tm, event_list *l) {
     l->first = f->next;
     if (l->first) {
         tm_event_set(tm, l, l->first->time, l->first->since);
-        prefetch_frame(l->first, l->first->length, 0);
+        prefetch_frame(l->first, tm_frame_kept(l->first), 0);
         __builtin_prefetch(l->first->next);
     } else
         tm_event_remove(tm, l);

@@ -28,6 +28,7 @@ from p4fabric.base.topology import FRAME_OVERHEAD
 from p4fabric.simulate import event_queue, frames
 from p4fabric.simulate.generator import PORT as BACKGROUND_PORT
 from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import SEED_BYTES
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.native import INTERPRETED, copy, foreign, peek, prefetch
 from p4fabric.simulate.placed_machine import Placed, PlacedTuple, at, call_step, raised
@@ -55,6 +56,11 @@ SWITCH_SLICES = 32  # that a slice of time has for switches: meanwhile packets w
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
 _receive = foreign(types.int32, types.int64, types.uint32, types.int64, types.uint32, types.int64)
+_receive_seeded = foreign(
+    types.int32,
+    *(types.int64, types.uint32, types.int64, types.uint32, types.uint32, types.int64, types.int64),
+)
+_fill = foreign(types.void, types.int64, types.int64, types.int64)
 _advance = foreign(types.void, types.int64, types.int64)
 _next_event = foreign(types.int64, types.int64)
 _outputs = foreign(types.int64, types.int64, types.int64, types.int64)
@@ -216,7 +222,7 @@ def _send(world, host, filled, now):
     row, out, frame = world.hosts[host], world.out, world.frame
     switch_row = world.switches[row.switch]
     for i in range(filled):
-        length = out.lengths[i]
+        head, length = out.lengths[i] >> 32, out.lengths[i] & 0xFFFFFFFF
         if row.raw == 1:
             start = out.packets.ctypes.data + i * 4 * out.packets.shape[1]
             _arrive(world, switch_row, row.port, start, length, now)
@@ -236,12 +242,25 @@ def _send(world, host, filled, now):
         frame[24], frame[25] = check >> 8, check & 0xFF
         total -= 20
         frame[LENGTH], frame[LENGTH + 1] = total >> 8, total & 0xFF
-        copy(
-            frame.ctypes.data + FRAME_OVERHEAD,
-            out.packets.ctypes.data + i * 4 * out.packets.shape[1],
-            min(length, 4 * out.packets.shape[1]),  # a longer packet is filled with anything
-        )
+        payload = out.packets.ctypes.data + i * 4 * out.packets.shape[1]
+        there = frame.ctypes.data + FRAME_OVERHEAD
         length += FRAME_OVERHEAD
+        if head > 0:
+            copy(there, payload, head + SEED_BYTES)
+            if switch_row.receive_seeded != 0 and world.state[0].to_switch_ns > 0:
+                first, fill = FRAME_OVERHEAD + head, world.fill[0]
+                status = _receive_seeded(
+                    switch_row.receive_seeded,
+                    (switch_row.manager, row.port, frame.ctypes.data, first, length, now, fill),
+                )
+                world.state[0].too_late += status < 0
+                row.bytes_sent += length
+                continue
+            rest = length - FRAME_OVERHEAD - head
+            _fill(world.fill[0], (there + head, payload + head, rest))
+        else:
+            most = 4 * out.packets.shape[1]  # a longer packet is filled with anything
+            copy(there, payload, min(length - FRAME_OVERHEAD, most))
         _arrive(world, switch_row, row.port, frame.ctypes.data, length, now)
         row.bytes_sent += length
     row.packets_sent += filled
