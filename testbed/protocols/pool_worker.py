@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from p4fabric.simulate.jit import by_type, njit
 from p4fabric.simulate.machine import SEEDED
-from p4fabric.simulate.records import new_record, record
+from p4fabric.simulate.records import new_record, record, untouched
 
 from testbed.protocols import (
     floats,
@@ -94,7 +94,7 @@ def new_worker(
         state=new_record(worker_state.STATE, credit=spec.options.window * worker_state.UNIT),
         priority=np.zeros(len(spec.job.tensors), np.int64),
         levels=np.array(spec.job.levels or (0,) * len(spec.job.tensors), np.int64),
-        retransmit_requests=np.zeros(4096, REQUEST),
+        retransmit_requests=untouched(4096, REQUEST),
         recorded=own,
         sums=sums,
         singles=singles,

@@ -122,6 +122,16 @@ def wrong_generated(row, base, count, key, multiplier, shift):
 
 
 @njit(cache=True)
+def are_generated(numbers, key, multiplier, shift):
+    """True if int32 `numbers` are h times `multiplier`."""
+    m = np.int32(multiplier)
+    wrong = np.int32(0)
+    for i in range(numbers.size):
+        wrong |= numbers[i] ^ np.int32(position_hash(key, i, shift) * m)
+    return wrong == 0
+
+
+@njit(cache=True)
 def rounded(key, position, multiplier, shift, bits):
     """h of one position times `multiplier`, rounded by so many bits, int64."""
     return round_off(np.int64(position_hash(key, position, shift)) * multiplier, bits)
