@@ -14,7 +14,7 @@ which they make again. What a program has given cannot be made again; its rounds
 their rows are never let go.
 
 Values need no memory for long: a complete sum that is what all workers' generated values add up to
-is made again when it is sent again. Any other one is held as it is.
+is made again when it is sent again. Other sums are held as they are.
 
 If all slots are in use, the packet of another row is dropped, like one that is lost on the way.
 This module has the fields of configuration and state, and the operations on a row."""

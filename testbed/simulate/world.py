@@ -328,9 +328,8 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
         own = len(machines)
         for role in (spec, *spec.members):
             machine = new_machine(role)
-            if isinstance(machine, worker.WorkerMachine):
-                _let_seed(machine.protocol)
             if role.is_worker:
+                _let_seed(machine)
                 machine = _sharing(machine, first_of.setdefault(role.job.number, machine))
             if len(machines) > own:
                 machine = _counting_with(machine, machines[own])
@@ -347,8 +346,9 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
     return nodes
 
 
-def _let_seed(protocol: Any) -> None:
+def _let_seed(machine: Machine) -> None:
     """Let a worker's packets be seeded, where what is sent does not depend on their values."""
+    protocol = getattr(machine, "protocol", None)
     if isinstance(protocol, pool_worker.Worker) and not INTERPRETED:
         config = protocol.config
         config.seeded = int(config.omit_zeros == 0 and config.short == 0)

@@ -5,9 +5,10 @@ frame lies together. Rows of all parts of a world (parts.py) are in one memory, 
 moving: a frame that goes to another part changes its owner, not its place. Each part knows which
 rows are free to it.
 
-A switch sends the same values to all workers of a job. So of a long frame to a host only the first
-bytes are in its own row (OWN), if the rest is on its way to another host of the part already: it
-stays where it is, with the number of its *users*, until the last of them has been handled.
+A switch often sends the same bytes to many hosts, with other headers. So of a long frame to a host
+only the first bytes are in its own row (OWN), if the rest is on its way to another host of the part
+already: it stays where it is, with the number of its *users*, until the last of them has been
+handled.
 
 An *inbox* of a host or a trunk is a list of rows in the order of their times. An *outbox* is the
 list of rows that leave a part by a trunk, for the trunk's inbox.

@@ -81,7 +81,7 @@ if INTERPRETED:
         """Copy `count` bytes between addresses that do not overlap."""
         ctypes.memmove(int(target), int(source), int(count))
 
-    def equal(one: Any, other: Any, count: Any) -> bool:
+    def equal(one: int, other: int, count: int) -> bool:
         """True if `count` bytes at two addresses are the same."""
         return ctypes.string_at(int(one), int(count)) == ctypes.string_at(int(other), int(count))
 

@@ -12,6 +12,7 @@ from p4fabric.base.topology import Topology
 from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.machine import Batch
 from p4fabric.simulate.placed_machine import Placed
+from p4fabric.simulate.records import names_of
 from p4fabric.simulate.state import SWITCH, World, new_world
 
 ROWS_IN = 64  # of the batch of packets to a host,
@@ -55,4 +56,4 @@ def empty_world(
 def _functions(switch: Switch) -> tuple[int, ...]:
     """A row of World.switches."""
     entry = switch.entry_points()
-    return (switch.address, *(entry[name] for name in SWITCH.names[1:]))
+    return (switch.address, *(entry[name] for name in names_of(SWITCH)[1:]))
