@@ -367,6 +367,12 @@ def _sharing(machine: Machine, first: Machine) -> Machine:
     same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}
     if first.scoreboard.state.order == send_scoreboard.FIFO:
         same["sent_order"] = first.scoreboard.sent_order
+    source = machine.source
+    if isinstance(source, graph_source.Port) and type(source) is type(first.source):
+        common = {name: getattr(first.source.graph, name) for name in graph_source.NEVER_WRITTEN}
+        own = source.graph
+        equal = {name: x for name, x in common.items() if np.array_equal(x, getattr(own, name))}
+        machine = machine._replace(source=source._replace(graph=own._replace(**equal)))
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 
