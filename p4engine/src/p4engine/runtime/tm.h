@@ -264,6 +264,12 @@ P4_EXPORT int tm_receive(tm_switch *, uint32_t port, const uint8_t *data, uint32
  * Packets of a port are in the order of their times. So the far ends of many links can be asked one after the other
  * for what they send in a while. */
 P4_EXPORT int tm_receive_ahead(tm_switch *, uint32_t port, const uint8_t *data, uint32_t length, uint64_t sent_ns);
+/* The same of a packet whose last bytes follow from few: only `head` bytes are there, and TM_SEED behind them, from which
+ * `fill` writes the others when the packet arrives. Until then it takes little memory. */
+#define TM_SEED 16
+typedef void (*tm_fill)(uint8_t *to, const uint8_t *seed, uint64_t bytes);
+P4_EXPORT int tm_receive_seeded(tm_switch *, uint32_t port, const uint8_t *data, uint32_t head, uint32_t length,
+                               uint64_t sent_ns, tm_fill fill);
 P4_EXPORT void tm_advance(tm_switch *, uint64_t now_ns);
 P4_EXPORT uint64_t tm_next_event(const tm_switch *); /* TM_NEVER: none */
 P4_EXPORT uint64_t tm_now(const tm_switch *);
