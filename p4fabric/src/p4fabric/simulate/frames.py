@@ -62,8 +62,8 @@ class FrameMemory:
     become a few more."""
 
     def __init__(self, frame_bytes: int) -> None:
-        self.row_bytes = -(-(HEAD + frame_bytes) // LINE_BYTES) * LINE_BYTES
-        self.frame_bytes = self.row_bytes - HEAD
+        self.frame_bytes = frame_bytes + -(frame_bytes + BODY) % LINE_BYTES
+        self.row_bytes = -(-(HEAD + self.frame_bytes) // LINE_BYTES) * LINE_BYTES
         self.chunks = np.zeros(MOST_CHUNKS, np.int64)
         self.rows = 0  # given out
         self._room = 0  # of all blocks
