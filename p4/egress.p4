@@ -94,7 +94,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         size = 65536;
     }
 
-#ifdef ZEROS
+#if defined(ZEROS) || defined(TOKENS)
     /* The workers that a copy of a result is for, those behind its port: of the 256 among which is
      * the worker that the packet names, and whether there are others. */
     bit<1>   known = 0;
@@ -113,7 +113,9 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         default_action = NoAction();
         size = 65536;
     }
+#endif
 
+#ifdef ZEROS
     action omit_values() {
         hdr.values.setInvalid();
 #if VALUE_BITS < 32
@@ -142,6 +144,15 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                         cause = SUM_OF_ANOTHER;
                     }
                     count_departure(cause);
+                }
+#endif
+#ifdef TOKENS
+                /* A copy that is for no worker that gets these tokens is none. */
+                if ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_RESULT) {
+                    members.apply();
+                    if (known == 1 && others == 0 && (behind & (bit<256>) hdr.workers.bitmap) == 0) {
+                        mark_to_drop(standard);
+                    }
                 }
 #endif
 #ifdef ZEROS

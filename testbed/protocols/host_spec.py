@@ -161,6 +161,8 @@ class JobSpec(Part):
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and who gives values (given.ONE, OTHERS, or 0: all)
     shares: tuple[tuple[int, int, int], ...] = ()
+    # Of an owner's tokens, which is worker 0: of each tensor the other workers that take part
+    wanted: tuple[tuple[int, ...], ...] = ()
     levels: tuple[int, ...] = ()  # priority of each tensor; 0, and without: by the policy
     transport: TransportSpec = field(default_factory=TransportSpec)
 

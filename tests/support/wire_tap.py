@@ -87,7 +87,7 @@ class Job:
 
     def __init__(self, spec: HostSpec, last: int, workers: list[int], servers: list[int]) -> None:
         job, options = spec.job, spec.options
-        self.system = job.system
+        self.system = "tokens" if job.wanted else job.system
         self.workers, self.servers = workers, servers
         self.count, self.fragments, self.last = job.workers, job.fragments, last
         pool = isinstance(options, PoolSpec)
@@ -122,6 +122,7 @@ class Network:
         self._nodes = nodes
         self.topology = setup.platform.topology
         self.words = setup.platform.bitmap_bits // 32
+        self.half = self.words // 2 if setup.platform.tokens else 0  # words of `wanted`
         self.values = setup.platform.values
         self.links: list[tuple[str, str]] = []
         self.numbers: dict[tuple[str, str], int] = {}
@@ -171,7 +172,8 @@ class Network:
 
 
 class Columns:
-    """Fields of n packets, int64[n] each; `bitmap`: uint32[n, words]. job: whose all are."""
+    """Fields of n packets, int64[n] each; `bitmap`, `wanted`: uint32[n, words]. job: whose they
+    are."""
 
     job: Job
 
@@ -186,7 +188,8 @@ class Columns:
         self.fragment, self.index, self.extra = two[:, 25], two[:, 27], two[:, 29]
         self.sender, self.exponents = words[:, 31], words[:, 32]
         bitmap = head[:, sizes.FRAME_OVERHEAD + 4 * sizes.HEADER_WORDS :].copy()
-        self.bitmap = bitmap.view(">u4").astype(np.uint32)
+        both = bitmap.view(">u4").astype(np.uint32)
+        self.wanted, self.bitmap = both[:, : network.half], both[:, network.half :]
 
     def of(self, chosen: np.ndarray, job: Job) -> Columns:
         """Some of them."""
@@ -320,6 +323,7 @@ WORDS: dict[str, dict[str, Word]] = {
         "of the fragment": _index,
         "of the position": _index,
         "slot and set": _slot,
+        "of tokens": lambda c: c.is_index(c.index) if c.job.aggregators else _slot(c),
     },
     "extra": {
         "0": lambda c: c.extra == 0,
@@ -460,6 +464,12 @@ def _of_job(c: Columns, numbers: np.ndarray) -> Iterator[Violation]:
         if row["index"] == "of the fragment" and not c.job.positions:
             same.append(places)
     yield from _where("none", "kind", ~left, numbers)
+    names = (c.job.system == "tokens") & (c.kind & ~wire.WITHOUT_VALUES == wire.GRADIENT)
+    names &= (c.flags & wire.PARTIAL == 0) | (_switch_at(c.source) < 0)
+    yield from _where("any", "wanted", c.wanted.any(axis=1) == names, numbers)
+    if c.network.half:
+        inside = (c.bitmap & ~c.wanted == 0).all(axis=1)
+        yield from _where("any", "wanted", inside | ~names, numbers)
     if same:
         places = np.concatenate(same)
         order = places[np.lexsort((c.index[places], c.fragment[places]))]

@@ -4,9 +4,11 @@ system, and the bytes of every link by a closed form."""
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
+from testbed.systems import SYSTEMS
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
@@ -26,10 +28,11 @@ HEADER = 14 + 20 + 8 + 24 + 4  # bytes of a frame without values, bitmap of 32 b
 FRAME = HEADER + 4 * 64
 
 
-def experiment(folder, made, ranks, system="switchml", links="", zeros="header_only"):
-    model = folder / "tokens.et"
-    made.write(model)
+def experiment(folder, made, ranks, system="switchml", links="", zeros="header_only", calls="sets"):
+    file = folder / "tokens.et"
+    made.write(file)
     memory = memory_line(system, 256)
+    model = f"{{file: {file}, experts: {{calls: {calls}}}}}"
     text = EXPERIMENT % (ranks + 1, links, system, zeros, memory, model, ranks)
     return load_text(text)
 
@@ -53,9 +56,16 @@ def exchange(ranks, sets, size):
     "system", first_of(["switchml", "tree", "esa", "atp", "a2tp", "ps", "ring", "double_tree"], 3)
 )
 @pytest.mark.parametrize("zeros", ["header_only", "sent"])
-def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(system, zeros, tmp_path):
+@pytest.mark.parametrize("calls", ["sets", "packets"])
+def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(
+    system, zeros, calls, tmp_path
+):
     made = exchange(4, [(1, 2), (3,), (1, 2, 3)], 3000)
-    spec = experiment(tmp_path, made, 4, system, FAULTS, zeros)
+    if calls == "packets" and not SYSTEMS[system].carries_tokens:
+        with pytest.raises(UserError, match="needs one of the systems esa, atp"):
+            experiment(tmp_path, made, 4, system, calls=calls)
+        return
+    spec = experiment(tmp_path, made, 4, system, FAULTS, zeros, calls)
     tables = run_virtual(spec)
     (job,) = tables["jobs"]
     # Tokens at each member but the owner, and sums at the owner, in two iterations.
@@ -65,29 +75,32 @@ def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(system, zer
     assert called == {(kind, name) for kind in ("dispatch", "combine") for name in names}
 
 
+@pytest.mark.parametrize("calls, bitmaps", [("sets", 1), ("packets", 2)])
 @pytest.mark.parametrize("k", [1, 2, 8])
-def test_bytes_of_every_link_are_those_of_the_closed_form(k, tmp_path):
+def test_bytes_of_every_link_are_those_of_the_closed_form(k, calls, bitmaps, tmp_path):
     """A dispatch is one copy up and one down for each of k ranks, a combine k up and one down, of F
     frames with values; the others of the set say by a header that they are there, and learn by one
     that all were."""
     others, frames = tuple(range(1, k + 1)), 5
     made = exchange(9, [others], frames * 256)
-    links = run_virtual(experiment(tmp_path, made, 9))["links"]
+    links = run_virtual(experiment(tmp_path, made, 9, calls=calls))["links"]
+    header, frame = (size + 4 * (bitmaps - 1) for size in (HEADER, FRAME))
     found = {
         (row["neighbour"], row["direction"]): row["bytes"]
         for row in links
         if row["neighbour"].startswith("h")
     }
     times = 2 * frames  # iterations
-    with_values = times * FRAME + times * HEADER  # one of the two calls, and the other
+    with_values = times * frame + times * header  # one of the two calls, and the other
     for rank in range(9):
         expected = with_values if rank <= k else 0
         for direction in ("ingress", "egress"):
             assert found[f"h{rank + 1}", direction] == expected, (rank, direction)
     # As flows the owner sends and gets k copies of each frame.
-    assert found["h1", "ingress"] - times * HEADER == times * FRAME
+    assert found["h1", "ingress"] - times * header == times * frame
 
 
+OF_SETS = ("sets", "packets")
 MODEL = """
 name: experts
 runtime: virtual
@@ -124,7 +137,7 @@ def test_a_model_s_experts_are_those_that_were_counted(tmp_path):
     assert load_text(shown).resolved_yaml() == shown
 
 
-@pytest.mark.parametrize("calls", ["sets", "flows, capacity: 0.8", "rails"])
+@pytest.mark.parametrize("calls", ["sets", "packets", "flows, capacity: 0.8", "rails"])
 def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     spec = load_text(MODEL % (", loss: 1 %", calls))
     tables = run_virtual(spec)
@@ -135,7 +148,7 @@ def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     dropped = job["answers_dropped"]
     assert dropped is least is None or least < dropped < 1024
     kinds = {row["collective"] for row in tables["collectives"]} - {"all_reduce"}
-    assert kinds == ({"dispatch", "combine"} if calls == "sets" else {"all_to_all"})
+    assert kinds == ({"dispatch", "combine"} if calls in OF_SETS else {"all_to_all"})
     shown = spec.resolved_yaml()
     assert (
         load_text(shown).resolved_yaml() == shown and f"calls: {calls.partition(',')[0]}" in shown
