@@ -4,7 +4,7 @@
  * sends a result to those in its bitmap: each switch copies it to all of the job's ports, and drops the
  * copies behind which none of them is (egress.p4). They answer with gradients, whose `wanted` names all that
  * will. A sum is complete when all of these that are below this switch are in it, and goes up to the
- * owner, which has no rank in it. The owner asks again for what it lacks, so that no sum has to be held.
+ * owner, which gives nothing to it. The owner asks again for what it lacks, so that no sum has to be held.
  *
  * Without the compile-time parameter TOKENS the macro is empty.
  */

@@ -416,6 +416,7 @@ class HostSpec(Part):
         the same code anywhere, and takes little memory."""
         tensor = replace(self.job.tensors[0], values=2 * self.job.values)
         job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
+        job = replace(job, wanted=job.wanted[:1])
         compute = self.compute and replace(self.compute, steps=())
         peers = ("127.0.0.1",) * len(self.peers)
         program = self.program and replace(self.program, port=0)  # has the graph

@@ -48,12 +48,13 @@ from testbed.protocols.status import new_counters, new_status
 OWNER = 0
 NOTHING = -1
 SECOND_SET = 1 << 31  # in a packet's index, if slots have two
+GAP = 16  # chunks before a whole one that are looked at
 PRIORITY = 128  # of a gradient in a pool
 
 WINDOW = record(
     "next",  # place of the chunk that the owner sends next
-    "earliest_ns",  # no chunk of which nothing is here is due to be sent again before
-    "partial_ns",  # nor one of which something is
+    "earliest_ns",  # no chunk is due to be sent again before, by a timeout alone,
+    "partial_ns",  # or because some of it, or a later one, is here
     "early",  # fragments whose tokens are here, and whose call has not begun
     "waiting",  # entries in Tokens.line
 )
@@ -72,6 +73,7 @@ class Tokens(NamedTuple):
     chunk: np.ndarray  # int64[S], number of the chunk in flight
     busy: np.ndarray  # uint8[S]
     attempts: np.ndarray  # uint8[S]
+    gap: np.ndarray  # uint8[S], 1: it is not whole, and one of its call that was sent later is
     sent_ns: np.ndarray  # int64[S]
     due_ns: np.ndarray  # int64[S]
     got: np.ndarray  # int64[S, B], the members in the sum so far
@@ -116,6 +118,7 @@ def new_worker(spec: HostSpec) -> Tokens:
         chunk=np.full(slots, NOTHING, np.int64),
         busy=np.zeros(slots, np.uint8),
         attempts=np.zeros(slots, np.uint8),
+        gap=np.zeros(slots, np.uint8),
         sent_ns=np.zeros(slots, np.int64),
         due_ns=np.zeros(slots, np.int64),
         got=np.zeros((slots, half), np.int64),
@@ -298,9 +301,28 @@ def _take_answer(worker, scoreboard, row, base, number, now):
         unproven_losses.prove(worker)
     if worker.attempts[slot] == 0:
         worker_state.measure_round_trip(state, now - worker.sent_ns[slot])
+        _see_gaps(worker, scoreboard, number, now)
     worker.busy[slot] = 0
     counters.results += 1
     return send_scoreboard.mark_received(scoreboard, fragment, now)
+
+
+@njit(cache=True)
+def _see_gaps(worker, scoreboard, number, now):
+    """A chunk is whole: those of its call that were sent before it are due after a round trip."""
+    patience, chunks = worker_state.patience_ns(worker), worker.fragment.size
+    tensor = scoreboard.tensor[worker.fragment[number % chunks]]
+    if patience == worker_state.NEVER:
+        return
+    for before in range(number - 1, max(number - GAP, number - number % chunks) - 1, -1):
+        slot = before % worker.config.window
+        if scoreboard.tensor[worker.fragment[before % chunks]] != tensor:
+            return
+        if worker.busy[slot] == 1 and worker.chunk[slot] == before and worker.attempts[slot] == 0:
+            worker.gap[slot] = 1
+            due = max(worker.sent_ns[slot] + patience, now)
+            worker.due_ns[slot] = min(worker.due_ns[slot], due)
+            worker.window.partial_ns = min(worker.window.partial_ns, worker.due_ns[slot])
 
 
 @njit(cache=True)
@@ -378,12 +400,14 @@ def _ask_again(worker, scoreboard, now, packets, lengths, destinations):
     for slot in range(worker.config.window):
         if worker.busy[slot] == 0:
             continue
-        partial = worker.got[slot].any()
+        partial = worker.gap[slot] == 1 or worker.got[slot].any()
         if (
             worker.due_ns[slot] <= now
             and filled < packets.shape[0]
             and (partial or unproven_losses.take(worker, now))
         ):
+            worker.counters[0].gap_resends += worker.gap[slot]
+            worker.gap[slot] = 0
             worker.attempts[slot] = min(worker.attempts[slot] + 1, send_scoreboard.MAX_ATTEMPTS)
             worker.sent_ns[slot] = now
             lengths[filled] = _ask(worker, scoreboard, packets[filled], slot, wire.RESEND)
@@ -481,6 +505,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             break
         worker.busy[slot], worker.chunk[slot], worker.attempts[slot] = 1, number, 0
         worker.got[slot] = 0
+        worker.gap[slot] = 0
         worker.sent_ns[slot], worker.due_ns[slot] = now, now + timeout
         window.earliest_ns = min(window.earliest_ns, worker.due_ns[slot])
         lengths[filled] = _ask(worker, scoreboard, packets[filled], slot, 0)

@@ -88,6 +88,7 @@ class Job:
     def __init__(self, spec: HostSpec, last: int, workers: list[int], servers: list[int]) -> None:
         job, options = spec.job, spec.options
         self.system = "tokens" if job.wanted else job.system
+        self.carrier = job.system
         self.workers, self.servers = workers, servers
         self.count, self.fragments, self.last = job.workers, job.fragments, last
         pool = isinstance(options, PoolSpec)
@@ -365,7 +366,7 @@ def _flags(c: Columns, row: dict[str, Any]) -> Any:
     job, unknown = c.job, 0
     unknown |= 0 if job.omit or row["kind"] == "control" else BOTH
     unknown |= 0 if job.short else wire.SHORT | wire.ROUND
-    unknown |= 0 if job.system == "a2tp" else wire.CONTENDED
+    unknown |= 0 if job.carrier == "a2tp" else wire.CONTENDED
     unknown |= 0 if job.system == "grid" else wire.OVER_RATE
     unknown |= 0 if job.integers else wire.INTEGERS
     unknown |= 0 if job.positions else wire.FLOAT
