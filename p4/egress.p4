@@ -101,6 +101,14 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
     bit<256> behind = 0;
     bit<1>   others = 0;
 
+#define IS_FOR_SOME                                                   \
+    (hdr.ina.kind == KIND_RESULT && (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0)
+#ifdef TOKENS
+#define NEEDS_MEMBERS ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_RESULT)
+#else
+#define NEEDS_MEMBERS IS_FOR_SOME
+#endif
+
     action set_behind(bit<256> workers, bit<1> more) {
         known = 1;
         behind = workers;
@@ -146,27 +154,26 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                     count_departure(cause);
                 }
 #endif
-#ifdef TOKENS
-                /* A copy that is for no worker that gets these tokens is none. */
-                if ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_RESULT) {
+#if defined(ZEROS) || defined(TOKENS)
+                if (NEEDS_MEMBERS) {
                     members.apply();
-                    if (known == 1 && others == 0 && (behind & (bit<256>) hdr.workers.bitmap) == 0) {
+#ifdef TOKENS
+                    /* A copy of tokens that is for none of those that get them is dropped. */
+                    if (known == 1 && others == 0 &&
+                        (behind & (bit<256>) hdr.workers.bitmap) == 0) {
                         mark_to_drop(standard);
                     }
-                }
 #endif
 #ifdef ZEROS
-                /* A copy that is for no worker that needs the values goes without them. */
-                if (hdr.ina.kind == KIND_RESULT &&
-                    (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0) {
-                    members.apply();
+                    /* A copy that is for no worker that needs the values goes without them. */
                     bit<256> needed = behind & ((bit<256>) 1 << hdr.ina.next_exponent);
                     if ((hdr.ina.flags & FLAG_FROM_ONE) != 0) {
                         needed = (behind ^ needed) | (bit<256>) others;
                     }
-                    if (known == 1 && needed == 0) {
+                    if (known == 1 && needed == 0 && IS_FOR_SOME) {
                         omit_values();
                     }
+#endif
                 }
 #endif
             }

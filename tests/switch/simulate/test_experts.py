@@ -4,11 +4,14 @@ system, and the bytes of every link by a closed form."""
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.systems import SYSTEMS
+from tests.support.budget import Budget
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
@@ -16,7 +19,7 @@ from tests.support.virtual import run_virtual
 EXPERIMENT = """
 name: experts
 runtime: virtual
-topology: {kind: star, hosts: %d}
+topology: %s
 links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
 system: {name: %s, zeros: %s}
 %s
@@ -28,13 +31,23 @@ HEADER = 14 + 20 + 8 + 24 + 4  # bytes of a frame without values, bitmap of 32 b
 FRAME = HEADER + 4 * 64
 
 
-def experiment(folder, made, ranks, system="switchml", links="", zeros="header_only", calls="sets"):
+def experiment(
+    folder,
+    made,
+    ranks,
+    system="switchml",
+    links="",
+    zeros="header_only",
+    calls="sets",
+    aggregators=256,
+    topology="",
+):
     file = folder / "tokens.et"
     made.write(file)
-    memory = memory_line(system, 256)
+    memory = memory_line(system, aggregators)
     model = f"{{file: {file}, experts: {{calls: {calls}}}}}"
-    text = EXPERIMENT % (ranks + 1, links, system, zeros, memory, model, ranks)
-    return load_text(text)
+    topology = topology or f"{{kind: star, hosts: {ranks + 1}}}"
+    return load_text(EXPERIMENT % (topology, links, system, zeros, memory, model, ranks))
 
 
 def exchange(ranks, sets, size):
@@ -73,6 +86,77 @@ def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(
     called = {(row["collective"], row["communicator"]) for row in tables["collectives"]}
     names = ("0 1 2", "0 3", "all")
     assert called == {(kind, name) for kind in ("dispatch", "combine") for name in names}
+
+
+TOPOLOGIES = (
+    "{kind: star, hosts: 7}",
+    "{kind: leaf_spine, leaves: 3, spines: 2, hosts: 3}",
+    "{kind: fat_tree, k: 4}",
+)
+
+
+@st.composite
+def exchanges(draw):
+    """(program, number of ranks, values that they check): layers of calls of several owners,
+    perhaps under way together, and a sum of all ranks beside them."""
+    ranks, together = draw(st.integers(2, 6)), draw(st.booleans())
+    everyone = st.sets(st.integers(0, ranks - 1), min_size=2).map(sorted)
+    layers = draw(st.lists(st.lists(everyone, max_size=6), min_size=1, max_size=3))
+    made = Ranks(all=tuple(range(ranks)))
+    last = {rank: [made.add(rank, "compute", duration_ns=5)] for rank in range(ranks)}
+    due = 0
+    for layer in layers:
+        calls, answered = [], {rank: [] for rank in last}
+        for members in layer:
+            owner, size = draw(st.sampled_from(members)), draw(st.sampled_from((1, 64, 65, 900)))
+            made.groups[name := f"set.{'.'.join(map(str, members))}"] = tuple(members)
+            calls.append((members, dict(group=name, peer=owner, bytes=4 * size, dtype="int32")))
+            due += size * len(members)
+        sent = {rank: [] for rank in last}
+        for members, fields in calls:
+            for rank in members:
+                sent[rank].append(made.add(rank, "dispatch", tuple(last[rank]), **fields))
+        for rank in last:
+            after = tuple(sent[rank] or last[rank])
+            worked = made.add(rank, "compute", after, duration_ns=draw(st.sampled_from((1, 9000))))
+            answered[rank] = [worked]
+            for members, fields in calls:
+                if rank in members:
+                    answered[rank].append(made.add(rank, "combine", (worked,), **fields))
+            last[rank] = [worked] if together else answered[rank]
+    for rank in last:
+        made.add(rank, "all_reduce", (0,), group="all", bytes=4000, dtype="int32")
+    return made, ranks, due + 1000 * ranks
+
+
+@pytest.mark.timeout(900)
+def test_any_tokens_in_packets_are_exact(budget: Budget, tmp_path):
+    """Whatever is lost, evicted, collides or comes late, between few aggregators and on many
+    switches, with one expert for all tokens or none for some."""
+
+    @settings(
+        max_examples=budget.examples,
+        derandomize=True,
+        suppress_health_check=[*HealthCheck],
+        deadline=None,
+    )
+    @given(
+        exchanges(),
+        st.sampled_from(["switchml", "esa", "atp", "a2tp"]),
+        st.sampled_from(TOPOLOGIES),
+        st.sampled_from(["", FAULTS, ", loss: 8 %, duplicate: 5 %"]),
+        st.sampled_from(["header_only", "sent, window: 4"]),
+    )
+    def right(drawn, system, topology, links, zeros):
+        made, ranks, due = drawn
+        if budget.is_spent():
+            return
+        spec = experiment(tmp_path, made, ranks, system, links, zeros, "packets", 64, topology)
+        with budget.example():
+            (job,) = run_virtual(spec)["jobs"]
+            assert job["exact"] and job["values_checked"] == 2 * due
+
+    right()
 
 
 @pytest.mark.parametrize("calls, bitmaps", [("sets", 1), ("packets", 2)])
