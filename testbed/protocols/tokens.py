@@ -12,7 +12,8 @@ The *owner*, worker 0 of the communicator, is the server of its sums. Each fragm
 
 Members ask nothing and time nothing out. They answer each question, again too, once their call has
 begun. The owner asks those that a chunk lacks after a timeout again, and their answers carry the
-flag `resend`. It takes gradients of workers that it lacks, and drops others, so each answer is in a
+flag `resend`. A congestion mark that a question or its answer got on its way halves the owner's
+window. It takes gradients of workers that it lacks, and drops others, so each answer is in a
 sum once. The next chunk of a slot comes after the last one is whole, so a switch may overwrite what
 it has of older chunks, and late packets are of chunks that are over.
 
@@ -48,11 +49,13 @@ from testbed.protocols.status import new_counters, new_status
 OWNER = 0
 NOTHING = -1
 SECOND_SET = 1 << 31  # in a packet's index, if slots have two
+FEWEST = 4  # chunks that an owner begins with
 GAP = 16  # chunks before a whole one that are looked at
 PRIORITY = 128  # of a gradient in a pool
 
 WINDOW = record(
     "next",  # place of the chunk that the owner sends next
+    "in_flight",  # chunks
     "earliest_ns",  # no chunk is due to be sent again before, by a timeout alone,
     "partial_ns",  # or because some of it, or a later one, is here
     "early",  # fragments whose tokens are here, and whose call has not begun
@@ -77,7 +80,7 @@ class Tokens(NamedTuple):
     sent_ns: np.ndarray  # int64[S]
     due_ns: np.ndarray  # int64[S]
     got: np.ndarray  # int64[S, B], the members in the sum so far
-    rows: np.ndarray  # uint32[S, words], and the sum
+    rows: np.ndarray  # uint32[S, words], and the sum; of a member uint32[0, words]
     asked: np.ndarray  # int64[S], a chunk to answer; NOTHING
     again: np.ndarray  # int64[S], flags of the answer
     line: np.ndarray  # int32[S], the slots with such chunks, in order
@@ -98,6 +101,9 @@ def new_worker(spec: HostSpec) -> Tokens:
     job, options = spec.job, spec.options
     slots, fragments = options.window, job.fragments
     half, tensors = job.bitmap_width // 64, len(job.tensors)
+    words = sizes.packet_words(job.values, job.bitmap_width)
+    # Members have owners' tokens from all of them at once. Up to the first mark it doubles.
+    begun = min(slots, max(slots // job.workers, FEWEST))
     more = {"index_mode": NOTHING}
     if isinstance(options, PoolSpec):
         more = esa.places_of(spec)
@@ -109,7 +115,7 @@ def new_worker(spec: HostSpec) -> Tokens:
     takes_part = [spec.number == OWNER or spec.number in members for members in job.wanted]
     return Tokens(
         config=worker_state.configuration(spec, **more),
-        state=new_record(worker_state.STATE, credit=slots * worker_state.UNIT),
+        state=new_record(worker_state.STATE, credit=begun * worker_state.UNIT),
         window=new_record(WINDOW, earliest_ns=worker_state.NEVER, partial_ns=worker_state.NEVER),
         fragment=sizes.sending_order(job.first_fragments),
         wanted=wanted,
@@ -122,7 +128,7 @@ def new_worker(spec: HostSpec) -> Tokens:
         sent_ns=np.zeros(slots, np.int64),
         due_ns=np.zeros(slots, np.int64),
         got=np.zeros((slots, half), np.int64),
-        rows=np.zeros((slots, sizes.packet_words(job.values, job.bitmap_width)), np.uint32),
+        rows=np.zeros((slots * (spec.number == OWNER), words), np.uint32),
         asked=np.full(slots, NOTHING, np.int64),
         again=np.zeros(slots, np.int64),
         line=np.zeros(slots, np.int32),
@@ -219,7 +225,7 @@ def _take_question(worker, scoreboard, row, base, number):
         worker.line[worker.window.waiting] = slot
         worker.window.waiting += 1
     worker.asked[slot] = number
-    worker.again[slot] = wire.flags(row) & wire.RESEND
+    worker.again[slot] = wire.flags(row) & (wire.RESEND | wire.ECN)
 
 
 @njit(cache=True)
@@ -285,6 +291,7 @@ def _take_answer(worker, scoreboard, row, base, number, now):
     elif worker.down[tensor] == 0:
         for i in range(base, stop):
             wire.set_word(total, i, wire.word(total, i) + wire.word(row, i))
+    wire.set_word(total, 0, wire.word(total, 0) | wire.flags(row) & wire.ECN)
     for i in range(half):
         worker.got[slot, i] |= wire.word(row, first + i)
     if not is_whole:
@@ -302,7 +309,10 @@ def _take_answer(worker, scoreboard, row, base, number, now):
     if worker.attempts[slot] == 0:
         worker_state.measure_round_trip(state, now - worker.sent_ns[slot])
         _see_gaps(worker, scoreboard, number, now)
+    marked = wire.flags(total) & wire.ECN != 0
+    worker_state.adapt_window(worker, marked, state.cut_ns == 0, worker.sent_ns[slot], now)
     worker.busy[slot] = 0
+    worker.window.in_flight -= 1
     counters.results += 1
     return send_scoreboard.mark_received(scoreboard, fragment, now)
 
@@ -465,7 +475,7 @@ def _answer(worker, scoreboard, now, packets, lengths, destinations, filled):
         destinations[filled] = 0
         worker_state.take_pace(state, config, now, lengths[filled])
         worker.counters[0].gradient_packets += 1
-        worker.counters[0].retransmissions += 1 if worker.again[slot] else 0
+        worker.counters[0].retransmissions += 1 if worker.again[slot] & wire.RESEND else 0
         worker.asked[slot] = NOTHING
         filled += 1
         if (
@@ -500,10 +510,13 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         slot, tensor = number % config.window, scoreboard.tensor[worker.fragment[window.next]]
         if worker.busy[slot] == 1 or scoreboard.ready[tensor] == 0:
             break
+        if (window.in_flight + 1) * worker_state.UNIT > state.credit:
+            break
         if state.next_send_ps > now * 1000:
             state.pacing = 1
             break
         worker.busy[slot], worker.chunk[slot], worker.attempts[slot] = 1, number, 0
+        window.in_flight += 1
         worker.got[slot] = 0
         worker.gap[slot] = 0
         worker.sent_ns[slot], worker.due_ns[slot] = now, now + timeout

@@ -133,6 +133,7 @@ def exchanges(draw):
 def test_any_tokens_in_packets_are_exact(budget: Budget, tmp_path):
     """Whatever is lost, evicted, collides or comes late, between few aggregators and on many
     switches, with one expert for all tokens or none for some."""
+    budget.seconds /= 2
 
     @settings(
         max_examples=budget.examples,
