@@ -43,12 +43,12 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.formats import kept_sums, recorded_floats
-from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec
+from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.status import new_counters, new_status
+from testbed.protocols.switchml import ONE_TREE, SECOND_SET, Trees, new_trees
 
 OWNER = 0
 NOTHING = -1
-SECOND_SET = 1 << 31  # in a packet's index, if slots have two
 FEWEST = 4  # chunks that an owner begins with
 GAP = 16  # chunks before a whole one that are looked at
 PRIORITY = 128  # of a gradient in a pool
@@ -69,6 +69,7 @@ class Tokens(NamedTuple):
     config: np.record  # worker_state.CONFIG; `window` is S
     state: np.record  # worker_state.STATE
     window: np.record  # WINDOW
+    trees: Trees  # of slots
     fragment: np.ndarray  # int32[F], of each chunk: the first call is the last tensor
     wanted: np.ndarray  # int64[T, B], the members of each call, as words of a packet
     mine: np.ndarray  # uint8[T], 1: this worker takes part
@@ -112,11 +113,13 @@ def new_worker(spec: HostSpec) -> Tokens:
     for tensor, members in enumerate(job.wanted):
         for member in members:
             wanted[tensor, half - 1 - member // 32] |= 1 << (member % 32)
+    part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
     takes_part = [spec.number == OWNER or spec.number in members for members in job.wanted]
     return Tokens(
         config=worker_state.configuration(spec, **more),
         state=new_record(worker_state.STATE, credit=begun * worker_state.UNIT),
         window=new_record(WINDOW, earliest_ns=worker_state.NEVER, partial_ns=worker_state.NEVER),
+        trees=new_trees(part, slots),
         fragment=sizes.sending_order(job.first_fragments),
         wanted=wanted,
         mine=np.array(takes_part, np.uint8),
@@ -354,11 +357,12 @@ def _check_sum(worker, scoreboard, row, base, tensor, fragment):
 
 
 @njit(cache=True)
-def _index(config, number):
+def _index(worker, number):
     """Index of a chunk in a packet."""
+    config = worker.config
     if config.index_mode != NOTHING:
         return esa.index_of(config.index_mode, config.aggregators, config.index_start, number)
-    index = np.int64(number % config.window)
+    index = np.int64(worker.trees.place[number % config.window])
     if (number // config.window) % config.sets:
         index |= SECOND_SET
     return index
@@ -370,8 +374,9 @@ def _write(worker, scoreboard, row, number, kind, flags):
     config, chunks = worker.config, worker.fragment.size
     iteration, fragment = number // chunks, np.int64(worker.fragment[number % chunks])
     tensor = scoreboard.tensor[fragment]
-    base, index = wire.HEADER_WORDS + config.bitmap_words, _index(config, number)
-    wire.write_header(row, kind, PRIORITY, flags, config.job, 0, number, index, config.number)
+    base, index = wire.HEADER_WORDS + config.bitmap_words, _index(worker, number)
+    node = worker.trees.number[worker.trees.of[number % config.window]]
+    wire.write_header(row, kind, PRIORITY, flags, config.job, node, number, index, config.number)
     if (kind == wire.RESULT) != (worker.down[tensor] == 1):
         values.write_zeros(row, base, base + scoreboard.state.values)
     else:

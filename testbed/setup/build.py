@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from p4fabric.base.errors import UserError
 
 from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
@@ -20,7 +21,7 @@ from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_pa
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
 from testbed.routing.group_server import nearest
-from testbed.routing.job_tree import JobTree, job_tree, root_switch
+from testbed.routing.job_tree import JobTree, job_tree, rerooted, root_switch
 from testbed.routing.plan import JobPlan
 from testbed.routing.sum_paths import MOST_ROOTS, SumPaths, per_root, unpinned
 from testbed.setup.communicator import Communicator
@@ -259,6 +260,11 @@ def _job(
     if platform.system.managed:
         assert platform.forest is not None
         refused = platform.forest.refused.get(number if owner is None else owner, "")
+        if refused and tokens:
+            raise UserError(
+                f"{job.name}: experts.calls: packets needs trees, but {refused}. Take calls: sets,"
+                " or more memory"
+            )
         if refused:
             platform = platform.of_algorithm(platform.options_of(TreeOptions).fallback)
     trace = job.trace()
@@ -270,7 +276,10 @@ def _job(
         slots = memory_part(platform.aggregators, sets, platform.memory_parts, part)
     trees: tuple[Tree, ...] = ()
     if platform.system.managed:
-        trees = _trees(platform, number, job.fixed_placement.workers)
+        workers = job.fixed_placement.workers
+        trees = _trees(platform, number, workers)
+        if tokens:
+            trees = tuple(replace(tree, shape=rerooted(tree.shape, workers)) for tree in trees)
         slots = Part(0, sum(tree.slots for tree in trees))
     group = _communicator(platform, number, job, slots, plan, changes, trees, tokens)
     window, numbers = window_of(platform, group, job.is_program), count

@@ -254,8 +254,13 @@ def _add_calls(
         return
     for sizes, times in calls.items():
         packets = _packets(platform, sizes, len(group.workers))
+        counted: Counted
         if sizes.wanted:
-            counted = _of_tokens(platform, group, sizes)
+            counted = (
+                (way, count * share)
+                for tree, share in group.shares
+                for way, count in _of_tokens(platform, group, tree, sizes)
+            )
         elif group.plan is not None or group.over is not None:
             counted = _on_own_links(platform, group, packets)
         elif group.shapes:
@@ -304,9 +309,9 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
             yield own, packets.all
 
 
-def _of_tokens(platform: Platform, group: Communicator, sizes: Sizes) -> Counted:
+def _of_tokens(platform: Platform, group: Communicator, tree: JobTree, sizes: Sizes) -> Counted:
     """Packets between the owner and the members of a call, those with values."""
-    topology, tree = platform.topology, group.routed_tree
+    topology = platform.topology
     count, owner = -(-sizes.values // platform.values), _own(platform, group.workers[0])
     down = count if sizes.from_one or not platform.omits_zeros else 0
     up = count if sizes.from_others or not platform.omits_zeros else 0

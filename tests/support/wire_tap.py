@@ -315,7 +315,7 @@ WORDS: dict[str, dict[str, Word]] = {
         "aggregating": _aggregating,
         "maker": lambda c: _switch_at(c.source) == c.node,
         "destination": lambda c: _switch_at(c.destination) == c.node,
-        "tree": lambda c: (c.node == 0) | (c.job.system == "tree"),
+        "tree": lambda c: (c.node == 0) | (c.job.carrier == "tree"),
     },
     "fragment": {"of the job": lambda c: c.fragment <= c.job.last, "any": lambda c: True},
     "index": {

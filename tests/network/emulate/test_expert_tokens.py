@@ -22,7 +22,7 @@ def test_owners_in_turn_are_exact_under_losses(tmp_path):
             for rank in made.groups[group]:
                 made.add(rank, kind, group=group, peer=owner, bytes=40_000, dtype="int32")
     made.write(tmp_path / "tokens.et")
-    for system in ("switchml", "esa"):
+    for system in ("tree", "esa"):
         read = succeeded(EXPERIMENT % (system, tmp_path / "tokens.et"), tmp_path / system)
         assert read.jobs.exact.all()
         assert read.jobs.values_checked.tolist() == [2 * 10_000 * (3 + 1 + 1 + 1)]

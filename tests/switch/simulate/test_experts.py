@@ -143,7 +143,7 @@ def test_any_tokens_in_packets_are_exact(budget: Budget, tmp_path):
     )
     @given(
         exchanges(),
-        st.sampled_from(["switchml", "esa", "atp", "a2tp"]),
+        st.sampled_from(["switchml", "tree", "esa", "atp", "a2tp"]),
         st.sampled_from(TOPOLOGIES),
         st.sampled_from(["", FAULTS, ", loss: 8 %, duplicate: 5 %"]),
         st.sampled_from(["header_only", "sent, window: 4"]),
