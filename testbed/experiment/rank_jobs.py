@@ -266,11 +266,14 @@ def _why_no_tokens(program: Program, options: SystemOptions | None) -> str:
     if entry is not None and not entry.carries_tokens:
         names = (each.name for each in SYSTEMS.values() if each.carries_tokens)
         return f"one of the systems {', '.join(names)}; found {entry.name}"
-    if entry is not None and format_of(options).adder != INT32:
-        return f"sums of integers; found sum: {format_of(options).name}"
+    form = format_of(options)
+    if entry is not None and (form.adder != INT32 or form.is_bytes):
+        return f"sums of int32 or int16; found sum: {form.name}"
     nodes = (node for nodes in program.ranks for node in nodes if node.through)
     ranks = {node.route: program.groups[node.through] for node in nodes}
-    most = max(map(len, ranks.values()), default=0)
+    if not ranks:
+        return "calls of dispatch or combine, of which the program has none"
+    most = max(map(len, ranks.values()))
     if most > MOST_MEMBERS:
         return f"up to {MOST_MEMBERS} ranks of ep; found {most}"
     if any(route.algorithm or route.sum for route in ranks):
