@@ -10,7 +10,11 @@ seven racks and in fourteen, so that a packet passes two switches) and 4096 (448
 workers in 57 racks), or several of them. A gradient packet is one fragment's contribution of one
 worker. What follows from it (its sum, the result, the copies of the result) is part of its cost. A
 gigabyte is of gradients: 4 bytes for each value of each worker. Compilation is not part of the
-time.
+time. The kernel's part of it is for memory that is used for the first time.
+
+The bound is what the machine's memory allows if each value passes it TOUCHED times: it is written
+by its worker, read and added to what is read and written in a register, written in a result, and
+read to be checked. Caches can be faster.
 
     --per-worker N  each worker sends N packets in two iterations, whatever the number of hosts.
                 Without it all cases have the same number of packets, so that more workers have
@@ -23,9 +27,11 @@ time.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import time
 
+import numpy as np
 from p4fabric.simulate import event_queue, loop
 
 from bench.harness import ROOT
@@ -58,6 +64,7 @@ CASES = {
 }
 PACKETS = 3_000_000  # of a case, at scale 1
 FEWEST = 1_000_000  # of a case, where the number for each worker is given
+TOUCHED = 6
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
 
 
@@ -86,6 +93,17 @@ def start(
     return parts
 
 
+def memory_rate() -> float:
+    """Bytes per second that one core reads and writes when it copies what no cache holds."""
+    source, target = np.ones(1 << 27, np.uint8), np.ones(1 << 27, np.uint8)
+    taken = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        target[:] = source
+        taken.append(time.perf_counter() - begin)
+    return 2 * source.nbytes / min(taken)
+
+
 def gradient_packets(nodes: world.Nodes) -> int:
     counted = (node.machine.counters for node in nodes.hosts if node.is_worker)
     return sum(int(counters[0].gradient_packets) for counters in counted)
@@ -101,15 +119,16 @@ def rate(
     hosts: int, scale: float, jitter_time: str, threads: int, values: int, fewest: int
 ) -> None:
     """Print one case. The run is repeated until it has had the fewest packets."""
-    set_up_s, cpu, wall, packets, size, events = 0.0, 0.0, 0.0, 0, 0, 0
+    set_up_s, cpu, kernel, wall, packets, size, events = 0.0, 0.0, 0.0, 0.0, 0, 0, 0
     while packets <= fewest:
         begin = time.process_time()
         parts = start(hosts, scale, jitter_time, threads, values)
         set_up_s = time.process_time() - begin
-        at, at_cpu = time.perf_counter(), time.process_time()
+        at, at_cpu, at_kernel = time.perf_counter(), time.process_time(), os.times().system
         reason = parts.run(event_queue.NEVER - 1, 10**12)
         wall += time.perf_counter() - at
         cpu += time.process_time() - at_cpu
+        kernel += os.times().system - at_kernel
         parts.close()
         if reason != loop.FINISHED:
             raise SystemExit(f"the run ended for reason {reason}")
@@ -120,7 +139,8 @@ def rate(
     print(
         f"{hosts:4} hosts, {values:4} values: {packets / cpu / 1e3:6.0f} thousand gradient packets,"
         f" {size / cpu / 1e9:.2f} GB, per second of processor time"
-        f" ({1e9 * cpu / packets:5.0f} ns for a packet, {events / packets:.2f} events;"
+        f" ({1e9 * cpu / packets:5.0f} ns for a packet, {kernel / cpu:.0%} of it the kernel's,"
+        f" {events / packets:.2f} events; bound {memory_rate() / TOUCHED / 1e9:.2f} GB;"
         f" {packets} packets, {cpu / wall:.0%} of a core, at most {memory:.2f} GiB, set up in"
         f" {set_up_s:.1f} s; {len(parts)} parts, {threads} threads,"
         f" {packets / wall / 1e3:.0f} thousand/s)",

@@ -43,6 +43,12 @@ background: [%(flows)s]
 """
 # The paper's marks: from 5 KB on, all from 200 KB on, at most 1 % in between.
 MARKS = ", ecn_threshold: 5 packets, ecn_max_threshold: 195 packets, ecn_max_probability: 1 %"
+# From a fifth to four fifths of the bandwidth-delay product of 40 Gbit/s and 8 us, 37 packets.
+NSCC = (
+    "nscc",
+    ", ecn_threshold: 7 packets, ecn_max_threshold: 30 packets, ecn_max_probability: 100 %",
+)
+NSCC_TARGET_NS = 8000 + 4 * 1078 // 5  # the empty round trip: 4 links of 2 us, and of 215 ns
 RC = "kind: rc, size: 1078 B"
 
 
@@ -68,20 +74,22 @@ def run(
 
 
 @functools.cache
-def incasts() -> list[list[float]]:
+def incast(count: int, control: str, marks: str) -> list[dict]:
+    """Rows of so many senders to one port."""
+    names = ", ".join(f"h{number}" for number in range(5, 5 + count))
+    flow = f"{RC}, from: [{names}], to: h4, congestion_control: {control}"
+    return run([flow], marks, 4 + count)
+
+
+def incasts(control: str = "dcqcn", marks: str = MARKS) -> list[list[float]]:
     """Goodput over its share of the port, of each sender of each incast."""
-    found = []
-    for count in SENDERS:
-        names = ", ".join(f"h{number}" for number in range(5, 5 + count))
-        flow = f"{RC}, from: [{names}], to: h4, congestion_control: dcqcn"
-        rows = run([flow], MARKS, 4 + count)
-        found.append([row["mean_bps"] * count / PORT_BPS for row in rows])
-    return found
+    found = {count: incast(count, control, marks) for count in SENDERS}
+    return [[row["mean_bps"] * count / PORT_BPS for row in rows] for count, rows in found.items()]
 
 
-def jain() -> list[float]:
+def jain(*of: str) -> list[float]:
     """Least and greatest index of the incasts."""
-    indices = [sum(each) ** 2 / (len(each) * sum(x * x for x in each)) for each in incasts()]
+    indices = [sum(each) ** 2 / (len(each) * sum(x * x for x in each)) for each in incasts(*of)]
     return [min(indices), max(indices)]
 
 
@@ -89,6 +97,19 @@ def shares() -> list[float]:
     """Least and greatest share of a sender."""
     found = [share for each in incasts() for share in each]
     return [min(found), max(found)]
+
+
+def totals(*of: str) -> list[float]:
+    """Least and greatest goodput of all senders together over the port's rate."""
+    found = [sum(each) / len(each) for each in incasts(*of)]
+    return [min(found), max(found)]
+
+
+def delay(control: str, marks: str) -> float:
+    """Median delay of 8 senders' packets above the least one, over NSCC's target."""
+    rows = incast(8, control, marks)
+    (alone,) = run([f"{RC}, from: h5, to: h4, burst: 1000 B, every: 1 ms"])
+    return max(row["p50_ns"] - alone["p50_ns"] for row in rows) / NSCC_TARGET_NS
 
 
 def after_cuts(cuts: int, counts_bytes: bool = True) -> tuple[float, float]:
@@ -195,6 +216,9 @@ ROWS: dict[str, Callable[[], float | list[float]]] = {
     "dcqcn_recovery": lambda: after_cuts(1)[0],
     "dcqcn_increase": lambda: after_cuts(2)[1],
     "dcqcn_increase_timer": lambda: after_cuts(2, counts_bytes=False)[1],
+    "nscc_jain": lambda: jain(*NSCC),
+    "nscc_rate": lambda: totals(*NSCC),
+    "nscc_delay": lambda: delay(*NSCC),
     "gbn_loss": with_loss,
     "irn_over_pfc": irn,
     "irn_over_pfc_dcqcn": lambda: irn("dcqcn", MARKS),

@@ -103,13 +103,16 @@ class TransformerSource(_Generated):
     scale: float = 1.0
     routes: AlgorithmRules | None = None
 
-    def of_layers(self, simulated: int) -> TransformerSource:
-        """The same with so many layers simulated; 0: all."""
-        return replace(self, transformer=self.transformer.of_size(simulated))
+    def of_size(self, simulated: int, part: float = 1.0) -> TransformerSource:
+        """The same with so many layers simulated (0: all), and such a share of long calls."""
+        return replace(self, transformer=self.transformer.of_size(simulated, part))
 
     def load(self) -> Program:
         """The program, which is not checked. Raises TraceError."""
-        return with_algorithms(scaled(self.transformer.load(), self.scale), self.routes)
+        made, part = scaled(self.transformer.load(), self.scale), self.transformer.part
+        if part != 1:
+            made = stretched(scaled(made, part, self.transformer.whole), part)
+        return with_algorithms(made, self.routes)
 
 
 @dataclass(frozen=True)
@@ -149,15 +152,20 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
 
 
-def scaled(program: Program, scale: float) -> Program:
+def scaled(
+    program: Program, scale: float, whole: Callable[[int], bool] = lambda size: False
+) -> Program:
     """A program with `scale` times the bytes in each call and transfer, at least one value (of
-    those with a part for each rank: one for each)."""
+    those with a part for each rank: one for each). whole: of which bytes all stay."""
     if scale == 1:
         return program
     sizes = {name: len(each) for name, each in program.groups.items()}
     if isinstance(program.ranks, StagedRanks):
         sizes = program.ranks.sizes
-    return _changed(program, lambda node: _scaled(node, sizes.get(node.group, 1), scale))
+    return _changed(
+        program,
+        lambda node: node if whole(node.bytes) else _scaled(node, sizes.get(node.group, 1), scale),
+    )
 
 
 def stretched(program: Program, scale: float) -> Program:

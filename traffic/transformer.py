@@ -22,14 +22,17 @@ from testbed.traffic.transformer_times import GPUS, TIMES, measured, times_of
 
 __all__ = ["GPUS", "SHAPES", "SHARDING", "TIMES", "Transformer"]
 UTILISATION = 0.5
+PARTS = 3  # of a sample of messages: two steps, which have to agree
+LEAST_BYTES = 65_536  # of a call in the smallest part; all bytes of shorter calls are simulated
 
 
 @dataclass(frozen=True)
 class Transformer:
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
-    0: all are there; least, sizes, tolerance: of the sample. experts: how tokens go to drawn
-    experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
+    0: all are there; part: the share of long calls and of computation that is, too; least, sizes,
+    tolerance, messages: of the sample, the last one the largest part. experts: how tokens go to
+    drawn experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
     routing_seed, counts: of expert_routing. per_server: neighbouring ranks that share a server."""
 
     model: str
@@ -48,9 +51,11 @@ class Transformer:
     sequence_parallel: bool = False
     sharding: str = "none"
     simulated: int = 0
+    part: float = 1.0
     least: int = 1
     sizes: int = USUAL_SIZES
     tolerance: float = TOLERANCE
+    messages: float = 1.0
     experts: str = ""
     skew: float = 0.0
     capacity: float = 0.0
@@ -87,9 +92,20 @@ class Transformer:
         self.check()
         return sample_of(self.shape, self.layout, self.sharding, self.least, self.sizes)
 
-    def of_size(self, simulated: int) -> Transformer:
-        """The same with so many layers simulated; 0: all."""
-        return replace(self, simulated=simulated)
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Shares of long calls and of computation of its samples, each twice the one before it."""
+        if self.messages == 1:
+            return (1.0,)
+        return tuple(self.messages / 2**halved for halved in reversed(range(PARTS)))
+
+    def whole(self, size: int) -> bool:
+        """True if samples have all bytes of calls of so many."""
+        return size * self.parts[0] < LEAST_BYTES
+
+    def of_size(self, simulated: int, part: float = 1.0) -> Transformer:
+        """The same with so many layers simulated (0: all), and such a share of long calls."""
+        return replace(self, simulated=simulated, part=part)
 
     def check(self) -> None:
         """Raises TraceError if the parts do not fit each other."""
@@ -184,7 +200,8 @@ class Transformer:
             sizes.append(f"{how} experts{limit} by {self.experts}")
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
-            layers += f" ({self.simulated} of {self.shape.layers} layers simulated)"
+            part = f", {self.part:.3g} of long calls" if self.part < 1 else ""
+            layers += f" ({self.simulated} of {self.shape.layers} layers simulated{part})"
         how = "measured" if self.times == "measured" else f"{self.utilisation:.0%} of its peak"
         return (
             f"{self.model}{layers}, {self.shape.parameters:,} parameters, {self.layout.ranks} ranks"

@@ -46,6 +46,7 @@ _CARRIED = [
     "compute_ns",
     "layers",
     "layers_simulated",
+    "messages_simulated",
     "layers_ns",
     "outcome",
     "exact",
@@ -620,8 +621,10 @@ def layers_words(jobs: pd.DataFrame) -> str:
     rows = jobs[jobs["layers"].notna()].drop_duplicates("name")
     words = {
         name: f"{simulated} of {layers} layers"
-        for name, simulated, layers in zip(
-            rows["name"], rows["layers_simulated"], rows["layers"], strict=True
+        + (f" and {units.share(part)} of messages" if pd.notna(part) else "")
+        for name, simulated, layers, part in zip(
+            *(rows[key] for key in ("name", "layers_simulated", "layers", "messages_simulated")),
+            strict=True,
         )
     }
     if len({*words.values()}) <= 1:

@@ -2,8 +2,9 @@
 
     python real_host.py FILE.py:CLASS NAME [--interface eth0] [--timeout-ms 20]
 
-The class is one of docs/networks.md. It is done when its attribute `done` is true. Then this prints
-what its `results()` tells; the exit code is 1 if that has a value `exact` that is false.
+The class is one of p4fabric/docs/networks.md. It is done when its attribute `done` is
+true. Then this prints what its `results()` tells; the exit code is 1 if that has a value `exact`
+that is false.
 """
 
 import argparse

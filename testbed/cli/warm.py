@@ -76,8 +76,8 @@ def warm_hosts(system: str, role: str) -> None:
 
 
 def warm_virtual_time() -> None:
-    """Compile the loop of virtual time, and the machine of flows; the other machines that it steps
-    are those of host processes."""
+    """Compile the loop of virtual time, what fills in packets, and the machine of flows; the other
+    machines that it steps are those of host processes."""
     from p4fabric.simulate import loop, state
     from p4fabric.simulate.flow_machine import HostFlows
     from p4fabric.simulate.frames import FrameMemory
@@ -86,6 +86,9 @@ def warm_virtual_time() -> None:
     from p4fabric.simulate.placed_machine import Placed, Stepper
     from p4fabric.simulate.records import new_table
 
+    from testbed.protocols import values
+
+    values.filler()
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)
     batches = new_batch(1, 71), new_batch(1, 71)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from testbed.setup.job_setups import Control, Platform
 
 # Job and fragment of a packet: 8 bytes from here on, of which the third and fourth do not count
+CREDITS_AGAIN_NS = 10_000_000  # switches do not begin at the same time
 SUM_BYTES = sizes.FRAME_OVERHEAD + 4, 0xFFFF_0000_FFFF_FFFF
 
 
@@ -54,8 +55,9 @@ def give_buffer(
     latency_ns = platform.virtual.switch_latency_ns if platform.virtual else LATENESS_NS
     ends = lossless_buffers.ports_of(platform.topology, switch, platform.link)
     plan = lossless_buffers.plan_buffer(given, ends, longest, latency_ns, given.priority)
-    if given.sums == STAY:
-        plan = replace(plan, buffer=replace(plan.buffer, held=SUM_BYTES))
+    held = SUM_BYTES if given.sums == STAY else None
+    repeat_ns = 0 if platform.virtual else CREDITS_AGAIN_NS
+    plan = replace(plan, buffer=replace(plan.buffer, held=held, repeat_ns=repeat_ns))
     lossless_buffers.make_lossless(plan, platform.topology, switch, client)
 
 

@@ -17,14 +17,15 @@ from pathlib import Path
 def host(arguments: dict, descriptors: list[int]) -> int:
     """A worker or a parameter server.
 
-    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "trains", "times" (null, or its
-    place in the third descriptor)}. descriptors: its end of the control socket, the memory file of
-    the board (testbed.hosts.progress_board), and perhaps that of times
+    arguments: {"spec" (HostSpec.to_json), "output", "row", "rows", "socket" (SocketSettings),
+    "times" (null, or its place in the third descriptor)}. descriptors: its end of the control
+    socket, the memory file of the board (testbed.hosts.progress_board), and perhaps that of times
     (testbed.hosts.shared_times).
     """
     from testbed.hosts.host_process import run_host
     from testbed.hosts.progress_board import open_board
     from testbed.hosts.shared_times import arrays
+    from testbed.hosts.sockets import SocketSettings
     from testbed.protocols.host_spec import HostSpec
 
     control, board, *shared = descriptors
@@ -39,7 +40,7 @@ def host(arguments: dict, descriptors: list[int]) -> int:
             Path(arguments["output"]),
             table[arguments["row"]],
             channel,
-            in_trains=arguments["trains"],
+            settings=SocketSettings(*arguments["socket"]),
             times=times,
         )
     return 0
@@ -60,7 +61,7 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
 
 def switch(arguments: dict, descriptors: list[int]) -> int:
     """A P4 switch. arguments: program, defines, include_dirs, compiled (the program's so_path),
-    interfaces by port, control, seed, trains."""
+    interfaces by port, control, seed, trains, queues (of each port)."""
     from p4engine.backend.build import compile_program, compiled_before
     from p4engine.process.switch_process import serve
     from p4engine.switch.packet_loop import LONGEST_TRAIN
@@ -77,6 +78,7 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
         arguments["control"],
         seed=arguments["seed"],
         trains=LONGEST_TRAIN if arguments["trains"] else 0,
+        priority_queues=arguments["queues"],
     )
 
 

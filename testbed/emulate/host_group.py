@@ -130,15 +130,14 @@ class HostGroup:
         logs: Path,
         repetition: int,
         *,
-        in_trains: bool = False,
+        socket_settings: tuple[bool, int] | tuple[()] = (),
         watched: bool = False,
     ) -> None:
         """Ask for all processes; does not wait for them.
 
-        in_trains: packets go out and come in in trains (testbed/hosts/trains.py). watched: `times`
-        is asked for while they run.
         specs: of testbed.setup.host_specs. namespaces: holder's process id by host. logs: folder
-        for logs and for what the processes hand over at their end.
+        for logs and for what the processes hand over at their end. socket_settings: values of
+        testbed.hosts.sockets.SocketSettings. watched: `times` is asked for while they run.
         """
         self.spawner = spawner
         self.hosts: list[HostProcess] = []
@@ -173,7 +172,7 @@ class HostGroup:
                         "output": str(output),
                         "row": row,
                         "rows": len(specs),
-                        "trains": in_trains,
+                        "socket": socket_settings,
                         "times": shared.place(row) if own else None,
                     },
                     log,

@@ -188,7 +188,7 @@ class Repetition:
         self._switches = SwitchGroup(
             session.network, self.backend, session.nodes, session.logs, self.setup.seed, number
         )
-        specs = host_specs(self.setup)
+        specs, lossless = host_specs(self.setup), self.setup.platform.lossless
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         for name in FOR_RESULTS:  # while the pool loads the protocols, which takes longer
             importlib.import_module(name)
@@ -199,7 +199,7 @@ class Repetition:
             namespaces,
             session.logs,
             number,
-            in_trains=self.backend.trains,
+            socket_settings=(self.backend.trains, lossless.tos() if lossless else 0),
             watched=self._page is not None,
         )
         if self.setup.platform.links_fail or late_jobs(self.setup):

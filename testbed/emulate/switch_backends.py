@@ -92,6 +92,7 @@ class Embedded:
             "control": str(control),
             "seed": seed,
             "trains": self.trains,
+            "queues": lossless.queues if (lossless := self._platform.lossless) else 1,
         }
 
     def connect(

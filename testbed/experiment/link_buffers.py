@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from p4fabric.base.config.lossless_settings import CREDITS, PFC
+from p4fabric.base.config.lossless_settings import CREDITS
 from p4fabric.base.config.problems import Path, Problem
 from p4fabric.base.lossless_buffers import LATENESS_NS, BufferPlan, plan_buffers, without_rate
 from p4fabric.base.topology import Topology
@@ -43,12 +43,6 @@ def lossless_links(
         what = "BMv2 has no pause frames: take it out, or take runtime virtual or switch embedded"
         yield Problem(place, what)
         return
-    if runtime != "virtual":
-        for key, only in (("control", PFC), ("classes", "all"), ("sums", "leave")):
-            if (found := getattr(given, key)) != only:
-                what = f"found {found}; allowed on Mininet: {only}, or take runtime virtual"
-                yield Problem((*place, key), what)
-                return
     link = directions.__getitem__
     if unlimited := without_rate(network, link):
         yield Problem(place, f"{unlimited} has no bandwidth, which pauses are counted in; give all")

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+from p4fabric.base.config.lossless_settings import CREDITS
 from p4fabric.base.config.problems import Path, Problem
 from p4fabric.base.topology import Topology
 
@@ -58,6 +59,15 @@ RESTARTS = Rule(  # planned faults that lose packets and registers while jobs go
     "faults[*].fault",
     lambda each, system: system.lossless_reason and each.kind in ("restart", "link_down"),
     "found {each.kind}; allowed: pause, slow, kill, since {system.lossless_reason}",
+)
+
+UNCOUNTED = Rule(
+    "faults[*].fault",
+    lambda each, sound_links: (
+        each.kind == "restart" and (given := lossless_of(sound_links)) and given.control == CREDITS
+    ),
+    "found {each.kind}; allowed: pause, slow, kill, link_down, since both ends of a link count"
+    " credits from its beginning",
 )
 
 

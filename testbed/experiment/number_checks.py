@@ -201,4 +201,9 @@ RULES = (
         lambda value_bits, system: value_bits == 16 and format_of(system).name != DEFAULT,
         "found 16 with sum: {system.sum}, which has bits of its own. Take value_bits out",
     ),
+    Rule(
+        "value_bits",
+        lambda value_bits, jobs: value_bits == 16 and any(each.sums for each in jobs),
+        "found 16, and a job has sums, which name formats. Take the system's sum: int16",
+    ),
 )

@@ -90,7 +90,7 @@ def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> T
     layers = 0 if sample.of in (None, usual.shape.layers) else sample.of  # 0: as published
     given |= sample.model_dump(exclude={"of"}) | {"layers": layers}
     whole = replace(usual, **given, **sizes)
-    return whole.of_size(whole.sample.sizes[-1])
+    return whole.of_size(whole.sample.sizes[-1], whole.messages)
 
 
 def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inference:

@@ -18,6 +18,7 @@ from testbed.experiment.schema_jobs import SAMPLED, Job, RankModel
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment
+    from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault
     from testbed.traffic.rank_source import TransformerSource
 
@@ -36,17 +37,39 @@ def source_of(job: Job) -> TransformerSource:
     return source
 
 
-def check(jobs: Sequence[Job], runtime: str, faults: Sequence[Fault] = ()) -> Found:
+def check(
+    jobs: Sequence[Job],
+    runtime: str,
+    faults: Sequence[Fault] = (),
+    background: Sequence[Background] = (),
+) -> Found:
     """Problems of an experiment with such jobs."""
     sampled = [each for each in jobs if is_sampled(each)]
     for number, job in enumerate(jobs):
         if is_sampled(job):
             place = ("jobs", number, "model", "layers")
             yield from (Problem(place, text) for text in _problems(job, runtime, faults))
+            if _of_parts(job) and (background or any(each.start_ns for each in jobs)):
+                yield Problem(
+                    ("jobs", number, "model", "sample", "messages"),
+                    "found beside other traffic, or jobs that begin later, whose times do not"
+                    " shrink along with messages. Take this key out, or background and start",
+                )
     if not sampled or any(job._trace is None for job in jobs):
         return
-    samples = {job.name: source_of(job).transformer.sample for job in sampled}
+    models = {job.name: source_of(job).transformer for job in sampled}
+    if len({each.messages for each in models.values()}) > 1:
+        yield Problem(
+            ("jobs",),
+            f"jobs {', '.join(models)} share a network, so they need the same sample.messages",
+        )
+    samples = {name: each.sample for name, each in models.items()}
     yield from _unlike(jobs, {name: (each.count, each.steps) for name, each in samples.items()})
+
+
+def _of_parts(job: Job) -> bool:
+    assert isinstance(job.model, RankModel)
+    return job.model.sample is not None and job.model.sample.messages < 1
 
 
 def _problems(job: Job, runtime: str, faults: Sequence[Fault]) -> Iterator[str]:
@@ -81,26 +104,30 @@ def _unlike(jobs: Sequence[Job], steps: dict[str, tuple[int, int]]) -> Iterator[
 
 
 def smaller(experiment: Experiment) -> tuple[Experiment, ...]:
-    """The same experiment with the smaller sizes of its sampled jobs, the smallest first; () if it
-    has none."""
+    """The same experiment with the smaller sizes of its sampled jobs: all layers' sizes with the
+    smallest part of messages, then with the next; () if it has none."""
     if not any(map(is_sampled, experiment.jobs)):
         return ()
-    count = source_of(experiment.jobs[0]).transformer.sizes
+    sizes = [
+        (number, part)
+        for part in source_of(experiment.jobs[0]).transformer.parts
+        for number in range(source_of(experiment.jobs[0]).transformer.sizes)
+    ]
     return tuple(
         experiment.model_copy(
-            update={"jobs": tuple(_of_size(job, number) for job in experiment.jobs)}
+            update={"jobs": tuple(_of_size(job, *size) for job in experiment.jobs)}
         )
-        for number in range(count - 1)
+        for size in sizes[:-1]
     )
 
 
-def _of_size(job: Job, number: int) -> Job:
-    """The job with size number `number` of its sample."""
+def _of_size(job: Job, number: int, part: float) -> Job:
+    """The job with size number `number` of its sample, and such a part of its messages."""
     from testbed.experiment.rank_jobs import rank_trace  # it needs numpy
 
     source = source_of(job)
     transformer = source.transformer
-    source = source.of_layers(transformer.sample.sizes[number])
+    source = source.of_size(transformer.sample.sizes[number], part)
     made = job.model_copy()
     made._trace = rank_trace(source, job.compute_scale or 0)
     return made

@@ -178,7 +178,13 @@ class Sample(Section):
     )
     tolerance: Annotated[float, Quantity(PERCENT, 0, 20)] = Field(
         default=TOLERANCE,
-        description="By how much the times that further layers add may differ.",
+        description="By how much the times that further layers add may differ, and those of a"
+        " further byte of all messages.",
+    )
+    messages: Annotated[float, Quantity(PERCENT, 1, 100)] = Field(
+        default=1.0,
+        description="Share of each long message, and of computation, that simulations have; below"
+        " 100 %, others have a half and a quarter of it, and the time of the whole follows.",
     )
 
 

@@ -59,6 +59,7 @@ class LinkException(LinkOptions):
 
 
 GRADIENT_CLASS, BACKGROUND_CLASS = 3, 0  # of packets, where there are two classes
+TOS_CLASS = 5  # first bit of the class in IPv4's ToS
 CLASS_NUMBERS = {"all": 3, "gradients": GRADIENT_CLASS, "background": BACKGROUND_CLASS}
 
 
@@ -86,6 +87,11 @@ class Lossless(LosslessSettings):
     def queues(self) -> int:
         """Egress queues of each port."""
         return 1 if self.classes == "all" else 8
+
+    def tos(self, is_background: bool = False) -> int:
+        """Bits of a packet's class in IPv4's ToS; 0 where there is one class."""
+        number = BACKGROUND_CLASS if is_background else GRADIENT_CLASS
+        return 0 if self.queues == 1 else number << TOS_CLASS
 
 
 class Links(LinkSettings):

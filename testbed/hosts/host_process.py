@@ -51,7 +51,7 @@ from testbed.hosts import progress_board
 from testbed.hosts.machine_table import MachineTable
 from testbed.hosts.program_link import Membership, ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
-from testbed.hosts.sockets import PacketSocket
+from testbed.hosts.sockets import PacketSocket, SocketSettings
 from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, ServerStripes, WorkerPart
 from testbed.protocols.sizes import frame_bytes, packet_words
@@ -169,7 +169,7 @@ class _Host:
         return self.dropped[0] + sum(map(self._sums_of, self.roles))
 
     def open(
-        self, address: str, port: int, watched: int, buffer_bytes: int, in_trains: bool = False
+        self, address: str, port: int, watched: int, buffer_bytes: int, settings: SocketSettings
     ) -> None:
         """Open the socket. watched: the descriptor that ends every wait."""
         self.packets = PacketSocket(
@@ -180,7 +180,7 @@ class _Host:
             self.machines.out,
             watched,
             buffer_bytes,
-            in_trains,
+            settings,
         )
 
     def attach(self) -> None:
@@ -227,13 +227,13 @@ def run_host(
     board: np.ndarray,
     control: socket.socket,
     *,
-    in_trains: bool = False,
+    settings: SocketSettings,
     times: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Run one role to its end; returns when the runner says stop, or after a failure.
 
     A worker's times go to the file `output`; `board` is the role's row of shared memory.
-    `in_trains`: see `PacketSocket`. times: where the runner reads a worker's times meanwhile (see
+    settings: of its socket. times: where the runner reads a worker's times meanwhile (see
     shared_times.py); None: it does not."""
     host = _Host(spec, output, times)
     watched = control.fileno()
@@ -243,7 +243,7 @@ def run_host(
     host.attach()
     frame = frame_bytes(spec.job.values, spec.job.bitmap_width)
     room = max(SOCKET_BUFFER_BYTES, 2 * SOCKET_PACKETS * frame)
-    host.open(spec.address, wire.PORT, watched, room, in_trains)
+    host.open(spec.address, wire.PORT, watched, room, settings)
     for member in spec.members:
         host.add(member)
     try:
@@ -468,7 +468,7 @@ def _load(host: _Host) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(b"x")
-        host.open(host.role.spec.address, 0, theirs.fileno(), 1 << 16)
+        host.open(host.role.spec.address, 0, theirs.fileno(), 1 << 16, SocketSettings())
         board = np.zeros(progress_board.COLUMNS, np.int64)
         host.run(board, time.monotonic_ns() + 10**12)
         host.packets.close()

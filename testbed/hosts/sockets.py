@@ -27,6 +27,15 @@ IP_TOS_ECT0 = 2  # able to be marked by ECN
 SOCKADDR_BYTES = 16
 
 
+class SocketSettings(NamedTuple):
+    """Settings of a host's socket. in_trains: packets are sent and received in trains (trains.py),
+    for which the interface must have checksum offload on. tos: bits of the class of its packets in
+    IPv4's ToS."""
+
+    in_trains: bool = False
+    tos: int = 0
+
+
 class Io(NamedTuple):
     """A socket as compiled code sees it. Rows as in the batches; socket_calls.py explains the
     words."""
@@ -48,8 +57,7 @@ class PacketSocket:
     """A UDP socket bound to its host's address, with the descriptors of its two batches.
 
     `peers` are the IPv4 addresses of the machine's destinations; `control` is the file
-    descriptor of the socket to the runner, which ends every wait. `in_trains`: packets are sent and
-    received in trains (trains.py), for which the interface must have checksum offload on."""
+    descriptor of the socket to the runner, which ends every wait."""
 
     def __init__(
         self,
@@ -60,11 +68,11 @@ class PacketSocket:
         out: Batch,
         control: int,
         buffer_bytes: int,
-        in_trains: bool = False,
+        settings: SocketSettings,
     ) -> None:
         self._kept: list[ctypes.Array] = []  # memory that `io` points to
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        if in_trains:
+        if settings.in_trains:
             # The kernel refuses to cut up datagrams without checksums. It leaves them to the
             # "network card", so they cost nothing here.
             self._socket.setsockopt(trains.SOL_UDP, trains.UDP_GRO, 1)
@@ -72,7 +80,7 @@ class PacketSocket:
             # A UDP checksum of 0 is valid over IPv4: Ethernet's own protects the bits, the switch
             # changes the values, and every sum is checked.
             self._socket.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, IP_TOS_ECT0)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, IP_TOS_ECT0 | settings.tos)
         for forced, plain in (
             (SO_RCVBUFFORCE, socket.SO_RCVBUF),
             (SO_SNDBUFFORCE, socket.SO_SNDBUF),
@@ -96,7 +104,7 @@ class PacketSocket:
             names=np.zeros(0, np.uint64),
             descriptors=np.array([self._socket.fileno(), control], np.int64),
             scratch=np.zeros(2, np.int64),
-            in_trains=in_trains,
+            in_trains=settings.in_trains,
             arrived=trains.new_arrived(),
             leaving=trains.new_leaving(out, 0),
         )

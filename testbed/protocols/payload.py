@@ -88,7 +88,8 @@ def name_meant(worker, scoreboard, row, fragment):
 
 @njit(cache=True)
 def write_values(worker, scoreboard, row, base, fragment):
-    """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
+    """This worker's values of a fragment of the current iteration; zeros fill the packet up. True
+    if the packet is seeded: it has what `values.write_seed` writes in place of the values."""
     config, state = worker.config, worker.state
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
@@ -107,6 +108,9 @@ def write_values(worker, scoreboard, row, base, fragment):
         flag, meant = meant_for(worker, scoreboard, fragment)
         own = _gives(worker, scoreboard, fragment, flag, meant, config.number)
         factor = state.factor if own else 0
+        if config.seeded == 1 and config.adder == INT32:
+            values.write_seed(row, base, count, key, factor, config.shift)
+            return True
         if config.adder == INT32:
             values.write_generated(row, base, count, key, factor, config.shift)
         else:
@@ -114,6 +118,7 @@ def write_values(worker, scoreboard, row, base, fragment):
     values.write_zeros(row, base + count, base + scoreboard.state.values)
     if worker.given.source.size > 0 and worker.given.form[block] == given.UNSCALED:
         by_number.round_numbers(config.numbers, row, base, scoreboard.state.values)
+    return False
 
 
 @njit(cache=True)

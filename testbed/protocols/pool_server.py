@@ -254,8 +254,9 @@ def _set_sum(server, row, slot):
         server.wide[slot] = 0
         _add_wide(server, row, slot)
         return
+    sums = server.sums[server.place[slot]]
     for j in range(server.config.values):
-        server.sums[slot, j] = np.int32(wire.swap(row[base + j]))
+        sums[j] = np.int32(wire.swap(row[base + j]))
 
 
 @njit(cache=True)
@@ -278,20 +279,21 @@ def _add_to_sum(server, row, slot):
     base = wire.HEADER_WORDS + server.config.bitmap_words
     if server.wide.shape[0] > 0:
         return _add_wide(server, row, slot)
+    sums = server.sums[server.place[slot]]
     if server.config.adder != INT32 and wire.flags(row) & wire.INTEGERS == 0:
         for j in range(server.config.values):
             more, _ = by_number.add(
-                server.config.adder, np.uint32(server.sums[slot, j]), wire.swap(row[base + j])
+                server.config.adder, np.uint32(sums[j]), wire.swap(row[base + j])
             )
-            server.sums[slot, j] = np.int32(more)
+            sums[j] = np.int32(more)
         return False
     overflow = 0
     for j in range(server.config.values):
-        old = server.sums[slot, j]
+        old = sums[j]
         new = np.int32(wire.swap(row[base + j]))
         total = np.int32(np.int64(old) + np.int64(new) & 0xFFFFFFFF)
         overflow |= (old ^ total) & (new ^ total)
-        server.sums[slot, j] = total
+        sums[j] = total
     return overflow < 0
 
 

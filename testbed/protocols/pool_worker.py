@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from p4fabric.simulate.jit import by_type, njit
-from p4fabric.simulate.records import new_record, record
+from p4fabric.simulate.machine import SEEDED
+from p4fabric.simulate.records import new_record, record, untouched
 
 from testbed.protocols import (
     floats,
@@ -93,7 +94,7 @@ def new_worker(
         state=new_record(worker_state.STATE, credit=spec.options.window * worker_state.UNIT),
         priority=np.zeros(len(spec.job.tensors), np.int64),
         levels=np.array(spec.job.levels or (0,) * len(spec.job.tensors), np.int64),
-        retransmit_requests=np.zeros(4096, REQUEST),
+        retransmit_requests=untouched(4096, REQUEST),
         recorded=own,
         sums=sums,
         singles=singles,
@@ -461,11 +462,14 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     if payload.name_meant(worker, scoreboard, row, fragment):
         worker.counters[0].gradient_packets += 1
         return wire.omit_values(row, base)
+    seeded = False
     if as_floats:
         payload.write_floats(worker, scoreboard, row, base, fragment)
     else:
-        payload.write_values(worker, scoreboard, row, base, fragment)
+        seeded = payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
+    if seeded:
+        return 4 * (base + scoreboard.state.values) + SEEDED * 4 * base
     if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state.values)

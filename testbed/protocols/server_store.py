@@ -13,6 +13,9 @@ later. Then the row begins anew, and the workers are asked for their parts once 
 which they make again. What a program has given cannot be made again; its rounds are short, and
 their rows are never let go.
 
+Values need no memory for long: a complete sum that is what all workers' generated values add up to
+is made again when it is sent again. Other sums are held as they are.
+
 If all slots are in use, the packet of another row is dropped, like one that is lost on the way.
 This module has the fields of configuration and state, and the operations on a row."""
 
@@ -24,13 +27,14 @@ import numpy as np
 from p4fabric.simulate.jit import by_type, njit
 from p4fabric.simulate.records import new_record, record
 
-from testbed.number_formats import FORMATS
+from testbed.number_formats import FORMATS, INT32
 from testbed.protocols import (
     block_float,
     floats,
     heap,
     sizes,
     stripes,
+    values,
     wire,
 )
 from testbed.protocols.floats import ServerFloats
@@ -69,6 +73,11 @@ CONFIG = record(
     "kept",  # complete rows that are held; 0: all
     "delivered",  # 1: a switch sends complete sums on as results, with a copy for the server
     "adder",  # of the format of sums (testbed/number_formats.py)
+    # 1: complete sums can be made again (values.py), with these
+    "generated",
+    "seed",
+    "shift",
+    "share",
 )
 
 # Server.state
@@ -83,6 +92,10 @@ STATE = record(
     "slots",  # that have ever been used
     "free",  # entries in Server.free
     "done",  # rows that have become complete since the start, those that began anew again
+    "sums",  # rows of Server.sums that have ever been used
+    "free_sums",  # entries in Server.free_sums
+    "factors_of",  # iteration whose workers' factors have been added up, + 1
+    "factor_sum",
 )
 
 # Values of Server.stage
@@ -91,12 +104,14 @@ PART = 1
 COMPLETE = 2
 
 NO_SLOT = -1
+MADE_AGAIN = -1  # in Server.place
 KEPT_WINDOWS = 16  # of complete rows are held,
 KEPT_ROWS = 4096  # and at least so many
 
 # What is sent again is flagged RESEND, and REMINDED too if nothing was lost: an aggregator still
 # had it, or it had not been sent before. So are a row that waited for it, and its result.
 SENT_AGAIN = wire.RESEND | wire.REMINDED
+OTHER_VALUES = wire.OVERFLOW | wire.FLOAT | wire.FOR_SOME | wire.INTEGERS | wire.ROUND
 RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | SENT_AGAIN | wire.FOR_SOME | wire.INTEGERS
 
 
@@ -117,7 +132,9 @@ class Server(NamedTuple):
     flags: np.ndarray  # uint16[S]
     meant: np.ndarray  # uint16[S], the worker that FOR_ONE or FROM_ONE is about
     bitmap: np.ndarray  # uint32[S, B], in packet order, native bytes
+    place: np.ndarray  # int32[S], row of `sums`; MADE_AGAIN: its sum is not held
     sums: np.ndarray  # int32[S, V]; of floats, their bits
+    free_sums: np.ndarray  # int32[S], rows of `sums` to use again, the last one first
     wide: np.ndarray  # int64[S, V, by_number.WIDTHS], sums of more bits instead; else empty
     attempts: np.ndarray  # uint8[S], reminders sent
     awaited: np.ndarray  # uint16[S], answers of switches after which workers are asked; 0: none is
@@ -141,6 +158,7 @@ BY_SLOT = (
     *("row", "iteration", "stage", "flags", "meant", "bitmap", "sums", "attempts", "first_ns"),
     "wide",
     *("awaited", "reminded_ns", "due_ns", "timed", "timers", "free", "done"),
+    *("place", "free_sums"),
 )
 
 
@@ -222,6 +240,15 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         request_ps=2 * frame_ps,
         delivered=int(options.delivered),
         adder=FORMATS[job.sum].adder,
+        generated=int(
+            not job.program
+            and job.gradients is None
+            and FORMATS[job.sum].adder == INT32
+            and job.value_bits == 32
+        ),
+        seed=job.seed,
+        shift=values.hash_shift(job.parts or job.workers, job.value_bits),
+        share=job.parts // job.workers,
         **fields,
     )
     nodes = [switch.number for switch in options.switches]
@@ -242,7 +269,9 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         flags=np.zeros(slots, np.uint16),
         meant=np.zeros(slots, np.uint16),
         bitmap=np.zeros((slots, words), np.uint32),
+        place=np.zeros(slots, np.int32),
         sums=np.zeros((0 if width else slots, job.values), np.int32),
+        free_sums=np.zeros(slots, np.int32),
         wide=np.zeros((slots if width else 0, job.values, width), np.int64),
         attempts=np.zeros(slots, np.uint8),
         awaited=np.zeros(slots, np.uint16),
@@ -333,11 +362,15 @@ def write_result(server, row, kind, slot):
             wire.round_blocks(row, base, config.values)
     elif server.flags[slot] & wire.ROUND and config.short == wire.SHORT_FLOATS:
         for i in range(config.values):
-            row[base + i] = wire.swap(bfloat16.rounded(np.uint32(server.sums[slot, i])))
+            number = server.sums[server.place[slot], i]
+            row[base + i] = wire.swap(bfloat16.rounded(np.uint32(number)))
+    elif server.place[slot] == MADE_AGAIN:
+        key, factor_sum = _generated(server, slot)
+        values.write_generated(row, base, config.values, key, factor_sum, config.shift)
     else:
         bits = config.rounded_bits if server.flags[slot] & wire.ROUND else 0
         for i in range(config.values):
-            value = block_float.round_off(np.int64(server.sums[slot, i]), bits)
+            value = block_float.round_off(np.int64(server.sums[server.place[slot], i]), bits)
             row[base + i] = wire.swap(np.uint32(value & 0xFFFFFFFF))
     if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, config.values, config.omit_zeros, config.short)
@@ -365,6 +398,12 @@ def open_row(server, place, iteration):
         state.slots += 1
     else:
         return NO_SLOT
+    if state.free_sums > 0:
+        state.free_sums -= 1
+        server.place[slot] = server.free_sums[state.free_sums]
+    else:
+        server.place[slot] = state.sums
+        state.sums += 1
     server.held[place] = slot + 1
     server.row[slot] = place
     server.iteration[slot] = iteration
@@ -384,14 +423,51 @@ def let_go(server, place):
     drop_timer(server, slot)
     server.held[place] = -1 - server.iteration[slot]
     server.stage[slot] = EMPTY
+    _free_sum(server, slot)
     server.free[server.state.free] = slot
     server.state.free += 1
+
+
+@njit(cache=True)
+def _free_sum(server, slot):
+    """Let the sum of a slot be held no longer."""
+    if server.place[slot] != MADE_AGAIN:
+        server.free_sums[server.state.free_sums] = server.place[slot]
+        server.state.free_sums += 1
+        server.place[slot] = MADE_AGAIN
+
+
+@njit(cache=True)
+def _generated(server, slot):
+    """The key of a slot's fragment, and the sum of all workers' factors."""
+    config, state = server.config, server.state
+    iteration = np.int64(server.iteration[slot])
+    if state.factors_of != iteration + 1:
+        state.factors_of = iteration + 1
+        state.factor_sum, _ = by_number.factor_sums(
+            INT32, config.seed, config.job, iteration, config.workers, config.share
+        )
+    fragment = server.row[slot] % config.fragments
+    whole = iteration * config.fragments + fragment
+    return values.fragment_key(config.seed, config.job, whole), state.factor_sum
+
+
+@njit(cache=True)
+def _may_be_made_again(server, slot):
+    """True if the sum in a slot is that of generated values, and they fill the packet."""
+    config = server.config
+    if config.generated == 0 or server.flags[slot] & OTHER_VALUES:
+        return False
+    key, factor_sum = _generated(server, slot)
+    return values.are_generated(server.sums[server.place[slot]], key, factor_sum, config.shift)
 
 
 @njit(cache=True)
 def note_done(server, slot):
     """The row in a slot has become complete: one that was long ago is let go for it."""
     config, state = server.config, server.state
+    if _may_be_made_again(server, slot):
+        _free_sum(server, slot)
     if config.kept == 0:
         return
     entry = state.done % server.done.size

@@ -17,12 +17,19 @@ lie in arrays, and the check compares with those.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numba import carray, cfunc, types
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
 from testbed.protocols.block_float import round_off
 from testbed.protocols.wire import swap
+
+if TYPE_CHECKING:
+    from numba.core.ccallback import CFunc
 
 LARGEST_FACTOR = 15
 
@@ -69,6 +76,35 @@ def write_generated(row, base, count, key, multiplier, shift):
 
 
 @njit(cache=True)
+def write_seed(row, base, count, key, multiplier, shift):
+    """Write, in place of these values, what they follow from; uint32[4] from word `base` on."""
+    row[base] = key
+    row[base + 1] = np.uint32(count)
+    row[base + 2] = np.uint32(np.int64(multiplier) & 0xFFFFFFFF)
+    row[base + 3] = np.uint32(shift)
+
+
+@njit(cache=True)
+def write_seeded(row, seed):
+    """Fill a row with the values of `write_seed`, and zeros behind them."""
+    count = np.int64(seed[1])
+    write_generated(row, 0, count, seed[0], np.int32(seed[2]), np.int64(seed[3]))
+    write_zeros(row, count, row.size)
+
+
+@cache
+def filler() -> CFunc:
+    """The `tm_fill` of tm.h for packets with `write_seed`. Its target may be at any address."""
+
+    def fill(target, seed, size):
+        write_seeded(carray(target, size // 4), carray(seed, 4))
+
+    fill.__qualname__ = "fill"
+    word = types.CPointer(types.uint32)
+    return cfunc(types.void(word, word, types.int64), cache=True)(fill)
+
+
+@njit(cache=True)
 def wrong_generated(row, base, count, key, multiplier, shift):
     """Position of the first value that is not h times `multiplier`, or -1."""
     m = np.int32(multiplier)
@@ -83,6 +119,16 @@ def wrong_generated(row, base, count, key, multiplier, shift):
         if row[base + i] != swap(np.uint32(np.int32(position_hash(key, i, shift) * m))):
             return i
     return -1
+
+
+@njit(cache=True)
+def are_generated(numbers, key, multiplier, shift):
+    """True if int32 `numbers` are h times `multiplier`."""
+    m = np.int32(multiplier)
+    wrong = np.int32(0)
+    for i in range(numbers.size):
+        wrong |= numbers[i] ^ np.int32(position_hash(key, i, shift) * m)
+    return wrong == 0
 
 
 @njit(cache=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import SEEDED
 from p4fabric.simulate.records import new_record, record
 
 from testbed.number_formats import FORMATS
@@ -55,6 +56,7 @@ CONFIG = record(
     "program",  # 1: a program gives the values
     "adder",  # of the format of sums, and
     "numbers",  # that workers send (testbed/number_formats.py)
+    "seeded",  # 1: packets to send may be seeded (machine.Batch)
 )
 
 # Worker.state
@@ -243,5 +245,5 @@ def take_pace(state, config, now, length):
     earliest = now * 1000 - config.burst_ps
     time_ps = config.pace_ps
     if config.frame_bytes > 0:
-        time_ps = time_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
+        time_ps = time_ps * (FRAME_OVERHEAD + length % SEEDED) // config.frame_bytes
     state.next_send_ps = max(state.next_send_ps, earliest) + time_ps

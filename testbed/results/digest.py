@@ -24,6 +24,7 @@ OPTIONAL = {
     *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),
     *("jobs.layers", "jobs.layers_simulated", "jobs.layers_ns", "jobs.answers_dropped"),
+    "jobs.messages_simulated",
 }
 LATER = {
     "sums",  # a run that keeps them is the same run

@@ -227,6 +227,14 @@ _DECLARED = (
                 " sampled",
                 True,
             ),
+            Column(
+                "messages_simulated",
+                "float64",
+                "share",
+                "share of long messages, and of computation, that were simulated; null: all",
+                True,
+                minimum=0,
+            ),
             _time("layers_ns", "time added for the others; null: not sampled", True),
             _count(
                 "answers_dropped",

@@ -220,6 +220,7 @@ def job_rows(
                 "jct_ns": None if end_ns is None else end_ns - spec.submitted_ns,
                 "layers": None,
                 "layers_simulated": None,
+                "messages_simulated": None,
                 "layers_ns": None,
                 "answers_dropped": traces[job].dropped,
                 "outcome": outcome,

@@ -7,6 +7,10 @@ fall from each step to the next; then those that are left out add their mean. Di
 runs, and not times of layers, are what is added, so overlap, bubbles of a pipeline and other jobs
 are in them.
 
+Parts of messages are treated likewise: the sizes of layers are simulated with a quarter and a half
+of the part of all long calls, and of computation, that the largest size has, and what further bytes
+add has to agree.
+
 Two things could make later steps add something else, and are refused. First, a path through the
 graph that is shorter in all sizes and longer in the whole (sums of gradients that are
 hidden behind a few layers' backward pass, say): the graph of the whole, with the times that calls
@@ -21,8 +25,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from p4fabric.base.errors import RunError
@@ -30,7 +35,7 @@ from p4fabric.base.units import share, time
 
 from testbed.experiment.sampled_layers import is_sampled, source_of
 from testbed.results.schema import Row
-from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, Program, transfers
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, transfers
 from testbed.traffic.rank_layout import smaller
 from testbed.traffic.rank_schedule import schedule
 from testbed.traffic.rank_source import TransformerSource, stretched
@@ -41,10 +46,19 @@ if TYPE_CHECKING:
     from testbed.simulate.simulation import Simulation
 
 Steps = Mapping[str, np.ndarray]  # columns of table steps
+Takes = Callable[[Node, str], int]  # time in ns of a call, or of what else a node means
 Kind = tuple[str, str]  # of calls: collective, kind of group
 TREND = 0.25  # of the tolerance: what steps may add up to that grow or fall throughout
 HEARD = "heard"  # that all of a send has arrived, beside kinds of calls
 REMEDY = "Take a larger sample.least, a larger sample.tolerance, or all layers"
+REMEDY_OF_PARTS = "Take a larger sample.messages, a larger sample.tolerance, or 100 %"
+
+
+class Ran(NamedTuple):
+    """Tables of a size that was simulated: rows of jobs, columns of steps."""
+
+    jobs: list[Row]
+    steps: Steps
 
 
 class Sizes:
@@ -54,13 +68,13 @@ class Sizes:
     def __init__(
         self,
         setups: Sequence[Setup],
-        jobs_of: Callable[[Setup, Callable[[Simulation], None]], list[Row]],
+        ran: Callable[[Setup, Callable[[Simulation], None]], Ran],
         threads: int,
     ) -> None:
-        """setups: the smallest first. jobs_of: simulates one and calls a function now and then;
-        rows of table jobs. threads: with that of the largest size."""
-        self._jobs_of, self._stopped = jobs_of, threading.Event()
-        self._rows: list[list[Row]] = [[] for _ in setups]
+        """setups: the smallest first. ran: simulates one and calls a function now and then.
+        threads: with that of the largest size."""
+        self._ran, self._stopped = ran, threading.Event()
+        self._tables: list[Ran] = [Ran([], {}) for _ in setups]
         self._left = [*enumerate(setups)]
         others = min(threads - 1, len(setups))
         self._pool = ThreadPoolExecutor(max(1, others))
@@ -73,12 +87,12 @@ class Sizes:
         self._stopped.set()
         self._pool.shutdown()
 
-    def rows(self) -> list[list[Row]]:
-        """Rows of table jobs of each size. Raises RunError."""
+    def tables(self) -> list[Ran]:
+        """Tables jobs and steps of each size. Raises RunError."""
         self._simulate()
         for each in self._others:
             each.result()
-        return self._rows
+        return self._tables
 
     def _simulate(self) -> None:
         """Simulate sizes that nobody has begun, the largest of them first."""
@@ -87,42 +101,57 @@ class Sizes:
                 number, setup = self._left.pop()
             except IndexError:
                 return
-            self._rows[number] = self._jobs_of(setup, self._tick)
+            self._tables[number] = self._ran(setup, self._tick)
 
     def _tick(self, _: Simulation) -> None:
         if self._stopped.is_set():
             raise RunError("another size has ended the run")
 
 
-def add(
-    setup: Setup, before: Sequence[Sequence[Row]], rows: Sequence[Row], steps: Steps | None
-) -> None:
-    """Add the times of layers to the jobs of a repetition with the largest size. before: rows of
-    table jobs of the smaller sizes; rows, steps: of tables jobs and steps of the largest. Raises
-    RunError if it cannot be told."""
-    for sized in zip(*before, rows, strict=True):
+def add(setup: Setup, before: Sequence[Ran], last: Ran) -> None:
+    """Add the times of layers to the jobs of a repetition with the largest size. before: tables of
+    the smaller sizes; last: of the largest. Raises RunError if it cannot be told."""
+    sizes = [*before, last]
+    for sized in zip(*(each.jobs for each in sizes), strict=True):
         job = setup.listed[sized[-1]["job"]]
         if is_sampled(job) and sized[-1]["end_ns"] is not None:
-            assert steps is not None  # its model is a program of ranks
-            _add(job, sized, steps)
-    same_company(rows)
+            _add(job, sized, [each.steps for each in sizes])
+    same_company(last.jobs)
 
 
-def _add(job: Job, sized: Sequence[Row], steps: Steps) -> None:
+def _add(job: Job, sized: Sequence[Row], steps: Sequence[Steps]) -> None:
     transformer = source_of(job).transformer
-    sample, row = transformer.sample, sized[-1]
-    agree(job, [b["jct_ns"] - a["jct_ns"] for a, b in pairwise(sized)])
-    each = len(sized) - 1
-    added_ns = (row["jct_ns"] - sized[0]["jct_ns"]) * sample.steps // each
-    compute_ns = (row["compute_ns"] - sized[0]["compute_ns"]) * sample.steps // each
+    sample, row, parts = transformer.sample, sized[-1], transformer.parts
+    whole: list[dict[str, int]] = []  # with all layers, by part of messages
+    for first in range(0, len(sized), sample.count):
+        rows = sized[first : first + sample.count]
+        agree(job, [b["jct_ns"] - a["jct_ns"] for a, b in pairwise(rows)])
+        whole.append(
+            {
+                key: rows[-1][key]
+                + (rows[-1][key] - rows[0][key]) * sample.steps // (len(rows) - 1)
+                for key in ("jct_ns", "compute_ns")
+            }
+        )
+    same_path(job, steps[-1], row["job"])
+    found = whole[-1]
+    if len(parts) > 1:
+        times = [each["jct_ns"] for each in whole]
+        agree_on_parts(job, times)
+        same_path_of_parts(job, steps[sample.count - 1], steps[-1], row["job"])
+        found = {key: round(_line(parts, whole[0][key], found[key])) for key in found}
     row |= {
+        **found,
         "layers": transformer.shape.layers,
         "layers_simulated": transformer.simulated,
-        "layers_ns": added_ns,
-        "jct_ns": row["jct_ns"] + added_ns,
-        "compute_ns": row["compute_ns"] + compute_ns,
+        "messages_simulated": parts[-1] if len(parts) > 1 else None,
+        "layers_ns": found["jct_ns"] - row["jct_ns"],
     }
-    same_path(job, steps, row["job"])
+
+
+def _line(parts: Sequence[float], first_ns: float, last_ns: float) -> float:
+    """Time of whole messages on the line through those of the smallest and the largest part."""
+    return last_ns + (last_ns - first_ns) * (1 - parts[-1]) / (parts[-1] - parts[0])
 
 
 def agree(job: Job, steps_ns: Sequence[int]) -> None:
@@ -149,6 +178,29 @@ def agree(job: Job, steps_ns: Sequence[int]) -> None:
     )
 
 
+def agree_on_parts(job: Job, times_ns: Sequence[int]) -> None:
+    """Raises RunError if what further bytes of messages take, by which parts differ, differs by
+    more than the sample's tolerance. times_ns: of all layers, by part."""
+    transformer = source_of(job).transformer
+    parts = transformer.parts
+    steps = [
+        (b - a) / (more - part)
+        for (a, b), (part, more) in zip(pairwise(times_ns), pairwise(parts), strict=True)
+    ]
+    low, high = min(steps), max(steps)
+    if low >= 0 and high - low <= transformer.tolerance * high:
+        return
+    said = (
+        f"{share(part)} to {share(more)} of them, as of all, {time(each)}"
+        for each, (part, more) in zip(steps, pairwise(parts), strict=True)
+    )
+    raise RunError(
+        f"job {job.name}: what more of the messages takes differs by more than"
+        f" {share(transformer.tolerance)}: {', '.join(said)}; so the time of whole messages is not"
+        f" known. {REMEDY_OF_PARTS}"
+    )
+
+
 # -- the graph of the whole
 
 
@@ -156,16 +208,14 @@ def same_path(job: Job, steps: Steps, number: int) -> None:
     """Raises RunError if the graph says that later layers take another time than those that were
     simulated."""
     source = source_of(job)
-    sample, tolerance = source.transformer.sample, source.transformer.tolerance
-    known = call_times(source, steps, number)
-
-    def total(layers: int) -> int:
-        program = smaller(source.of_layers(layers).load())
-        return total_ns(stretched(program, job.compute_scale or 0), known)
-
-    least, most, whole = (total(each) for each in (sample.sizes[0], sample.sizes[-1], 0))
+    sample = source.transformer.sample
+    takes = nearest(call_times(source, steps, number))
+    part = source.transformer.part
+    least, most, whole = (
+        total_ns(job, size, part, takes) for size in (sample.sizes[0], sample.sizes[-1], 0)
+    )
     line = most + sample.steps * (most - least) // (sample.count - 1)
-    if abs(whole - line) > tolerance * whole:
+    if abs(whole - line) > source.transformer.tolerance * whole:
         raise RunError(
             f"job {job.name}: by its graph, with the times that calls took, all"
             f" {source.transformer.shape.layers} layers take {time(whole)} and not {time(line)}, as"
@@ -174,14 +224,42 @@ def same_path(job: Job, steps: Steps, number: int) -> None:
         )
 
 
-def total_ns(program: Program, known: Mapping[Kind, Mapping[int, int]]) -> int:
-    """Time of a program whose calls take as long as those of the nearest number of bytes in
-    `known`."""
+def same_path_of_parts(job: Job, first: Steps, last: Steps, number: int) -> None:
+    """The same of messages, of which calls in the smallest and in the largest part took such
+    times."""
+    source = source_of(job)
+    transformer = source.transformer
+    parts = transformer.parts
+    found = [
+        nearest(call_times(source.of_size(transformer.simulated, part), steps, number))
+        for part, steps in ((parts[0], first), (parts[-1], last))
+    ]
 
     def takes(node: Node, kind: str) -> int:
-        sizes = known[kind, node.group.partition(".")[0]]
-        return sizes[min(sizes, key=lambda size: abs(size - node.bytes))]
+        """Of whole messages."""
+        if transformer.whole(node.bytes):
+            return found[1](node, kind)
+        sized = (replace(node, bytes=round(node.bytes * part)) for part in (parts[0], parts[-1]))
+        times = (each(node, kind) for each, node in zip(found, sized, strict=True))
+        return max(0, round(_line(parts, *times)))
 
+    small, large, whole = (
+        total_ns(job, 0, part, each)
+        for part, each in ((parts[0], found[0]), (parts[-1], found[1]), (1.0, takes))
+    )
+    line = round(_line(parts, small, large))
+    if abs(whole - line) > transformer.tolerance * whole:
+        raise RunError(
+            f"job {job.name}: by its graph, with the times that calls took, whole messages take"
+            f" {time(whole)} and not {time(line)}, as parts of them would have it: what decides"
+            f" changes with their size. {REMEDY_OF_PARTS}"
+        )
+
+
+def total_ns(job: Job, layers: int, part: float, takes: Takes) -> int:
+    """Time of the job with so many layers and such a part of its messages by its graph."""
+    program = smaller(source_of(job).of_size(layers, part).load())
+    program = stretched(program, job.compute_scale or 0)
     found = schedule(program, lambda _, node: takes(node, node.kind))
     # Nothing waits for a sender to hear that all has arrived, but for the job's end.
     heard = (
@@ -191,6 +269,16 @@ def total_ns(program: Program, known: Mapping[Kind, Mapping[int, int]]) -> int:
         if node.kind == SEND
     )
     return max(found.total_ns, *heard, 0)
+
+
+def nearest(known: Mapping[Kind, Mapping[int, int]]) -> Takes:
+    """The times of calls of the nearest number of bytes."""
+
+    def takes(node: Node, kind: str) -> int:
+        sizes = known[kind, node.group.partition(".")[0]]
+        return sizes[min(sizes, key=lambda size: abs(size - node.bytes))]
+
+    return takes
 
 
 def call_times(source: TransformerSource, steps: Steps, number: int) -> dict[Kind, dict[int, int]]:

@@ -253,7 +253,7 @@ def _part(nodes: Nodes, owner: np.ndarray, number: int) -> tuple[World, list[Pla
     frames = nodes.memory.new_frames(FRAMES)
     state[0].free = len(frames.free)
     arrived, out = (
-        Placed(Batch(*(np.zeros_like(each) for each in batch)))
+        Placed(Batch(*(np.zeros(each.shape, each.dtype) for each in batch)))  # not written to
         for batch in (whole.arrived, whole.out)
     )
     deadline = np.zeros_like(whole.deadline)

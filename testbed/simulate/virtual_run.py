@@ -84,19 +84,19 @@ def run_repetition(
     from testbed.simulate import layer_times
     from testbed.simulate.simulation import Simulation
 
-    def jobs_of(size: Setup, tick: Callable[[Simulation], None]) -> list[Row]:
+    def ran(size: Setup, tick: Callable[[Simulation], None]) -> layer_times.Ran:
         simulation = Simulation(size, compiled, sampled=False)
         with contextlib.closing(simulation.parts):
             simulation.run(tick)
-        rows: list[Row] = _tables(simulation)["jobs"]
-        return rows
+        found = _tables(simulation)
+        return layer_times.Ran(found["jobs"], found["steps"])
 
     with step(console, LOADING):
         simulation = Simulation(setup, compiled, 1 if setup.smaller else threads, sampled)
     which = ""
     if setup.repetitions > 1:
         which = f", repetition {setup.repetition + 1} of {setup.repetitions}"
-    with layer_times.Sizes(setup.smaller, jobs_of, threads) as sizes:
+    with layer_times.Sizes(setup.smaller, ran, threads) as sizes:
         with (
             contextlib.closing(simulation.parts),
             captures.of(simulation.nodes, which) if captures else contextlib.nullcontext(),
@@ -117,8 +117,8 @@ def run_repetition(
             tables = _tables(simulation)
         if setup.smaller:
             with step(console, "simulating what is left of the smaller sizes of the layers"):
-                smaller = sizes.rows()
-            layer_times.add(setup, smaller, tables["jobs"], tables.get("steps"))
+                smaller = sizes.tables()
+            layer_times.add(setup, smaller, layer_times.Ran(tables["jobs"], tables["steps"]))
     write(tables)
     for job, why in simulation.unfinished.items():
         raise RunError(f"job {setup.listed[job].name} could not finish: {why}")

@@ -25,6 +25,7 @@ from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.generator import PORT as BACKGROUND_PORT
 from p4fabric.simulate.machine import Machine, new_batch
 from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.native import INTERPRETED
 from p4fabric.simulate.packing import packed
 from p4fabric.simulate.placed_machine import Placed, Stepper
 from p4fabric.simulate.records import replaced
@@ -33,8 +34,7 @@ from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
-from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS
-from testbed.protocols import send_scoreboard, sizes, wire
+from testbed.protocols import pool_worker, send_scoreboard, sizes, values, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
@@ -47,7 +47,6 @@ from testbed.workload.machine_group import grouped
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
-IP_TOS_CLASS = 5  # the first bit of a packet's class
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
 
@@ -191,9 +190,8 @@ class Nodes:
         ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
         there = _mac(switch_mac(topology.number(gateway)))
         port = BACKGROUND_PORT if is_background else wire.PORT
-        lossless, classed = self.setup.platform.lossless, 0
-        if lossless is not None and lossless.queues > 1:
-            classed = (BACKGROUND_CLASS if is_background else GRADIENT_CLASS) << IP_TOS_CLASS
+        lossless = self.setup.platform.lossless
+        classed = lossless.tos(is_background) if lossless else 0
         headers = [
             _header(there, ours, ip, peer, port, classed | (IP_TOS_ECT0 if able else 0))
             for peer, able in zip(peers, marked or [True] * len(peers), strict=True)
@@ -302,6 +300,8 @@ def _build(setup: Setup, compiled: Compiled) -> Nodes:
     memory = FrameMemory(_longest_frame(setup))
     world = empty_world(platform.topology, hosts + ends, switches, batches, memory)
     nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
+    if not INTERPRETED:
+        world.fill[0] = values.filler().address
     nodes.add_background(hosts)
     world.state[0].controls = int(platform.lossless is not None)
     world.state[0].open = sum(job.workers for job in setup.listed)
@@ -326,6 +326,7 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
         for role in (spec, *spec.members):
             machine = new_machine(role)
             if role.is_worker:
+                _let_seed(machine)
                 machine = _sharing(machine, first_of.setdefault(role.job.number, machine))
             if len(machines) > own:
                 machine = _counting_with(machine, machines[own])
@@ -342,6 +343,14 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
     return nodes
 
 
+def _let_seed(machine: Machine) -> None:
+    """Let a worker's packets be seeded, where what is sent does not depend on their values."""
+    protocol = getattr(machine, "protocol", None)
+    if isinstance(protocol, pool_worker.Worker) and not INTERPRETED:
+        config = protocol.config
+        config.seeded = int(config.omit_zeros == 0 and config.short == 0)
+
+
 def _counting_with(machine: Machine, first: Machine) -> Machine:
     """A machine of a host with the counters of its first one, and, of a rank, with its graph."""
     if isinstance(first, worker.WorkerMachine):
@@ -355,6 +364,12 @@ def _sharing(machine: Machine, first: Machine) -> Machine:
     same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}
     if first.scoreboard.state.order == send_scoreboard.FIFO:
         same["sent_order"] = first.scoreboard.sent_order
+    source = machine.source
+    if isinstance(source, graph_source.Port) and type(source) is type(first.source):
+        common = {name: getattr(first.source.graph, name) for name in graph_source.NEVER_WRITTEN}
+        own = source.graph
+        equal = {name: x for name, x in common.items() if np.array_equal(x, getattr(own, name))}
+        machine = machine._replace(source=source._replace(graph=own._replace(**equal)))
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 

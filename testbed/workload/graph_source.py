@@ -132,6 +132,12 @@ class Graph(NamedTuple):
     variation: np.ndarray  # int64[2], stream of the iterations' speeds, jitter in millionths
 
 
+NEVER_WRITTEN = (
+    *("kind", "layer", "tensor", "transfers", "first_after", "after", "carried", "depends"),
+    *("first_call", "calls"),
+)  # of a graph that has been made
+
+
 class Port(NamedTuple):
     """One communicator's end of a graph."""
 

@@ -53,7 +53,10 @@ def grouped(
 ) -> tuple[Group, list[Any]]:
     """The group of these machines, whose counters must be the same array, and what must live as
     long as it does. arrived, out: batches like those that the group will be stepped with."""
-    picked, sent = (Batch(*(np.zeros_like(each) for each in batch)) for batch in (arrived, out))
+    # Other than zeros_like, zeros touches no memory of rows that are never used.
+    picked, sent = (
+        Batch(*(np.zeros(each.shape, each.dtype) for each in batch)) for batch in (arrived, out)
+    )
     batches = [Placed(picked), Placed(sent)]
     machines = [each.part for each in placed]
     steppers = [Stepper(each, picked, sent) for each in machines]

@@ -617,7 +617,7 @@ def watch(nodes: Nodes) -> Nodes:
 
 def _watch_switch(nodes: Nodes, network: Network, number: int, name: str) -> Any:
     row = nodes.world.switches[number]
-    fields = {INBOUND: ("receive", "receive_ahead"), OUTBOUND: ("outputs_clear",)}
+    fields = {INBOUND: ("receive", "receive_ahead", "receive_seeded"), OUTBOUND: ("outputs_clear",)}
     plain, left = row.copy(), {INBOUND: FIRST, OUTBOUND: FIRST}
     links: dict[tuple[int, int], int] = {}
     ports = network.topology.ports(name)

@@ -1,10 +1,10 @@
 """Settings of MkDocs beyond mkdocs.yml: pages from outside docs/, and links to the sources.
 
 The pages are written to be read in the checkout, so they link to each other and to source files by
-their places there. The site has the README, DEVELOPERS.md, the P4 engine's pages and the labs'
-hand-outs as pages too, and a page for each source file that a page links to; links are changed to
-match. A link or an anchor that leads nowhere is reported by MkDocs, and `strict` makes an error of
-it.
+their places there. The site has the README, DEVELOPERS.md, the pages of p4engine and p4fabric and
+the labs' hand-outs as pages too, and a page for each source file that a page links to; links are
+changed to match. A link or an anchor that leads nowhere is reported by MkDocs, and `strict` makes
+an error of it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def places() -> dict[str, str]:
     found |= {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))}
     found |= {f"{name}/README.md": f"{name}/index.md" for name in ("p4engine", "p4fabric")}
     found |= {
-        f"p4engine/docs/{path.name}": f"p4engine/{path.name}"
-        for path in sorted((ROOT / "p4engine" / "docs").glob("*.md"))
+        f"{house}/docs/{path.name}": f"{house}/{path.name}"
+        for house in ("p4engine", "p4fabric")
+        for path in sorted((ROOT / house / "docs").glob("*.md"))
     }
     found["labs/README.md"] = "labs/index.md"
     found |= {

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections import Counter
 
 import pytest
 from p4engine.switch.pass_watch import FATES, TOLD
 from p4engine.switch.traffic_manager import DIRECTIONS, SwitchError
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+def FILL(to: int, seed: int, count: int) -> None:  # noqa: N802
+    """The bytes of a packet that is not wholly there: the first one of what it has of them."""
+    ctypes.memset(to, ctypes.string_at(seed, 1)[0], count)
 
 
 def counters(manager, port: int, direction: str) -> dict:
@@ -187,8 +194,13 @@ def test_packets_may_be_handed_over_before_their_time(make, packet):
     """The far ends of links are asked one after the other for what they send in a while."""
     sent = [(port, 10 * n + port) for n in range(50) for port in (1, 2)]
     shape = {"rate_bps": 30_000_000_000, "delay_ns": 900, "jitter_ns": 300, "loss": 0.1}
+    shape |= {"duplicate": 0.1}
+
+    def frame(time_ns: int) -> bytes:
+        return packet("U", 3, size=40) + bytes([time_ns & 0xFF]) * (60 + time_ns)
+
     results = []
-    for ahead in (False, True):
+    for ahead in (False, True, FILL):
         tm = make(ports=[1, 2, 3], seed=5)
         for port in (1, 2):
             tm.port_shape(port, "ingress", **shape)
@@ -196,13 +208,18 @@ def test_packets_may_be_handed_over_before_their_time(make, packet):
         if ahead:
             tm.advance(500)  # the last packet is sent at 492 ns, and arrives 600 ns later or more
             for port, time_ns in sorted(sent):
-                tm.receive_ahead(port, packet("U", 3, size=100 + time_ns), time_ns)
+                data = frame(time_ns)
+                if ahead is FILL:
+                    more = port, data[:56], 40, len(data), time_ns, FILL
+                    assert tm.lib.tm_receive_seeded(tm.address, *more) == 0
+                else:
+                    tm.receive_ahead(port, data, time_ns)
         else:
             for port, time_ns in sent:
-                tm.receive(port, packet("U", 3, size=100 + time_ns), time_ns)
+                tm.receive(port, frame(time_ns), time_ns)
         results.append((tm.run(), counters(tm, 1, "ingress"), counters(tm, 3, "egress")))
-    assert results[0] == results[1]
-    assert 70 < len(results[0][0]) < 100
+    assert results[0] == results[1] == results[2]
+    assert 70 < len(results[0][0]) < 110
 
 
 def test_a_packet_that_should_have_arrived_is_refused(make, packet):

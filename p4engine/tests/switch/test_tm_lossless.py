@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -215,3 +216,43 @@ def test_nothing_is_lost_and_buffers_are_empty_in_the_end(make, packet, seed, ki
         return rows
 
     assert run(False) == run(True)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kind=st.sampled_from(["pfc", "cbfc"]),
+    up=st.lists(st.integers(1, 60), max_size=12),
+    repeat_us=st.sampled_from([0, 20]),
+)
+def test_a_link_that_works_again_carries_all_and_drops_nothing(make, packet, kind, up, repeat_us):
+    """A host of switch a sends to a slow one of switch b. The link between them works for `up`
+    times 2 us, and fails for 6 us after each: what it has lost is not counted as still there, and
+    the sender knows again that it is paused."""
+    a, b = make(ports=[1, 2]), make(ports=[1, 2])
+    more = {"kind": kind, "repeat_ns": repeat_us * 1000, "headroom": 1024}
+    lossless(a, hosts=(1,), **more)
+    lossless(b, hosts=(1,), rates={1: SLOW}, **more)
+    sent = now = 0
+    arrived: list[int] = []
+    steps = [working for each in up for working in [True] * each + [False] * 3] + [True] * 1000
+    for before, working in pairwise([True, *steps]):
+        for tm in (a, b) if before != working else ():
+            tm.port_up(2, working)
+        if sent < 300:
+            a.receive(1, packet("U", 2), now)
+            sent += 1
+        for _ in range(8):
+            now += 250
+            for tm, other in ((a, b), (b, a)):
+                for _, port, frame in tm.advance(now):
+                    if port == 2:
+                        other.receive(2, packet("U", 1) if len(frame) == 64 else frame, now)
+                    elif tm is b and len(frame) == 64:
+                        arrived.append(now)
+    rows = [row for tm in (a, b) for row in tm.port_stats()]
+    # Pause frames and credits are lost, too.
+    assert sent >= len(arrived) >= sent - sum(row["down_drops"] for row in rows)
+    for seen in [flow(tm, port, 0) for tm in (a, b) for port in (1, 2)]:
+        assert seen["bytes"] == seen["drops"] == seen["waiting"] == seen["host_waiting"] == 0

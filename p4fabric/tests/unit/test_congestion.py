@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from p4fabric.base.transports import CONTROLS, OWN_WINDOW, PRODUCT
-from p4fabric.simulate import controls, dcqcn, reliable, swift
+from p4fabric.simulate import controls, dcqcn, nscc, reliable, swift
 from p4fabric.simulate.congestion import (
     CUTS,
     DUE,
+    GAP,
     LINE,
     RATE,
     TIMEOUT,
@@ -46,7 +47,8 @@ def test_all_names_have_a_control_and_a_window():
             int(words(name, window)[WINDOW]) for window in (OWN_WINDOW, 7, PRODUCT, None)
         )
         windowed = controls.CONTROLS[name].windowed
-        assert own == (product if windowed else NEVER) and free == NEVER
+        most = UNIT * 150 if name == "nscc" else NEVER  # 1.5 products of 100 kB
+        assert own == (product if windowed else most) and free == most
         assert (given, product) == (7 * UNIT, PRODUCT_PACKETS * UNIT)
 
 
@@ -111,6 +113,43 @@ def test_swift_steers_towards_its_target():
     for _ in range(3000):
         swift.on_ack(control, 10**8, 1, TRIP_NS)
     assert control[WINDOW] > UNIT and control[RATE] == control[LINE]
+
+
+def test_nscc_is_as_its_constants_have_it():
+    """The four cases by hand: a is 100 kB / 150 kB, the target 20 us, the widest window 150."""
+    control, a = words("nscc"), 2 / 3
+    nscc.on_start(control, 0)
+    control[nscc.MEAN] = 2 * TRIP_NS
+    for _ in range(2):  # once per round trip
+        nscc.on_mark(control, 1)
+        nscc.on_ack(control, 1, 1, 3 * TRIP_NS)
+        assert control[WINDOW] == pytest.approx(150 * (1 - 0.8 * 0.5) * UNIT, rel=0.001)
+    nscc.on_mark(control, 2)
+    nscc.on_ack(control, 2, 1, TRIP_NS + 10 * US)
+    assert control[WINDOW] == pytest.approx(90 * UNIT, rel=0.001)
+    for trip_ns, packets in ((2 * TRIP_NS, 5 * a), (TRIP_NS + 10 * US, 4 * a * 10 / 12)):
+        before = int(control[WINDOW])
+        for _ in range(before // UNIT):
+            nscc.on_ack(control, 3, 1, trip_ns)
+        assert control[WINDOW] - before == pytest.approx(packets * UNIT, rel=0.1)
+    before = int(control[WINDOW])
+    for _ in range(before // UNIT + 10):  # a window of packets without delay, then 10
+        nscc.on_ack(control, 4, 1, TRIP_NS)
+    grown = 4 * a * 20 / 12 + 10 * a / 4
+    assert control[WINDOW] - before == pytest.approx(grown * UNIT, rel=0.15)
+    before = int(control[WINDOW])
+    nscc.on_timer(control, 5, GAP)
+    assert control[WINDOW] == before - UNIT
+
+
+def test_nscc_adapts_quickly_to_what_arrives():
+    control = words("nscc")
+    nscc.on_start(control, 0)
+    for now, trips, window in ((TRIP_NS, 6, 150), (2 * TRIP_NS, 6, 11), (3 * TRIP_NS, 6, 11)):
+        nscc.on_ack(control, now, 10 if now == TRIP_NS else 1, trips * TRIP_NS)
+        assert control[WINDOW] // UNIT == window
+    nscc.on_timer(control, 5 * TRIP_NS, TIMEOUT)  # 1 packet has come
+    assert control[WINDOW] == UNIT
 
 
 # -- connections

@@ -73,6 +73,34 @@ def test_an_inbox_that_is_emptied_gives_all_rows_back(memory):
     assert world.first[0] == -1 and free(world) == list(range(FRAMES))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_with_the_same_bytes_behind_share_them(seed):
+    long, random = FrameMemory(2000), np.random.default_rng(seed)
+    world = made(long)
+    bodies = random.integers(0, 256, (3, 2000), np.uint8)
+    waiting: list[list[bytes]] = [[], []]
+    shared = 0
+    for when in range(300):
+        inbox = int(random.integers(HOSTS))
+        if random.random() < 0.4 and waiting[inbox]:
+            row, read = frames.take(world, inbox), np.zeros(2000, np.uint8)
+            sent, start = waiting[inbox].pop(0), int(random.integers(frames.OWN))
+            frames.read(world.frames, row, read.ctypes.data, start, len(sent) - start)
+            assert read[: len(sent) - start].tobytes() == sent[start:]
+            continue
+        frame = bodies[random.integers(3)][: 1900 + random.integers(2)].copy()
+        frame[: frames.OWN] = random.integers(0, 256, frames.OWN, np.uint8)
+        frames.put(world, inbox, frame.ctypes.data, frame.size, when)
+        waiting[inbox].append(frame.tobytes())
+        row = int(world.last[inbox])
+        place = int(frames.address(world.frames, row))
+        shared += ctypes.c_int64.from_address(place + frames.BODY).value != row
+    assert shared > 50
+    for inbox in range(HOSTS):
+        loop.empty(Placed(world), inbox)
+    assert free(world) == list(range(FRAMES)) and (world.frames.shared == -1).all()
+
+
 def test_more_room_keeps_what_is_on_its_way(memory):
     world = made(memory)
     put(world, 0, 1, 2, 3)

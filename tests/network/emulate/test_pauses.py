@@ -63,6 +63,31 @@ def test_switches_pause_hosts_and_each_other_and_nothing_is_lost(tmp_path):
             assert any((data[:6], data[12:18]) == HEAD for data, _ in packets), capture
 
 
+BACKGROUND = "background:\n  - {kind: udp, from: h1, to: h3, rate: 20 Mbit/s, size: 1000 B}\n"
+
+
+@pytest.mark.parametrize(
+    ("lossless", "more"),
+    [
+        ("{control: cbfc, headroom: 300 KiB}", ""),
+        ("{control: pfc, threshold: 8 KiB, reserve: 0, classes: gradients}", BACKGROUND),
+    ],
+    ids=["credits", "two classes"],
+)
+def test_no_gradient_is_lost_by_credits_or_beside_packets_of_a_lossy_class(
+    tmp_path, lossless, more
+):
+    path = tmp_path / "pauses.yaml"
+    path.write_text(TEXT.replace("{control: pfc, threshold: 8 KiB, reserve: 0}", lossless) + more)
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    read = results.read(folder)
+    assert read.jobs.exact.all() and read.jobs.retransmissions.sum() == 0
+    assert read.buffers.drops.sum() == 0 and read.buffers.frames_received.sum() > 0
+    assert (read.links.queue_drops.sum() > 0) == bool(more)
+
+
 def test_a_host_that_pauses_without_end_is_named(tmp_path):
     setup = set_up(load_text(TEXT))
     backend = backend_of(setup.platform, prepare(setup))

@@ -95,6 +95,11 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
     from tests.support.mutants.change import sample
     from tests.support.mutants.score import HEAD, score
 
+    try:
+        tests = options.tests or tests_of(kind, options.files)
+    except KeyError as error:
+        print(f"there are no tests of {error}; take a folder of campaign.py, or a file there")
+        return 2
     found = {file: [c for each in sources(file) for c in changes(each)] for file in options.files}
     chosen = {file: sample(each, options.sample, options.seed) for file, each in found.items()}
     run = Campaign(
@@ -112,9 +117,7 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
         # Wrapping integers, on which the protocols rely, are worth a warning to plain numpy.
         warnings.simplefilter("ignore", RuntimeWarning)
         arguments = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        status = pytest.main(
-            [*arguments, *(options.tests or tests_of(kind, options.files))], plugins=[run]
-        )
+        status = pytest.main([*arguments, *tests], plugins=[run])
     rows, told = [], []
     for file, drawn in chosen.items():
         results = [run.done[run.key(c)] for c in drawn if run.key(c) in run.done]

@@ -57,7 +57,7 @@ def test_a_topology_is_imported_and_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_example_of_the_docs_is_that_of_the_folder_and_runs(tmp_path, capsys):
-    page = (ROOT / "docs" / "networks.md").read_text()
+    page = (ROOT / "p4fabric" / "docs" / "networks.md").read_text()
     assert f"```yaml\n{INCAST.read_text()}```" in page
     options = ["--results", str(tmp_path), "--pcap", "s1:3"]
     assert main([str(INCAST), *options]) == 0

@@ -181,6 +181,17 @@ def test_sums_that_leave_buffers_at_once_do_not(how):
     assert all(job["outcome"] == "finished" for job in tables["jobs"])
 
 
+def test_full_outputs_of_two_switches_to_each_other_deadlock_and_both_are_named():
+    """With pauses by output a full port stops all inputs, whatever the packets there wait for."""
+    how = "{control: pfc, threshold: 10 KiB, pause_by: output}"
+    flow = "background: [{kind: udp, from: h1, to: h5, rate: 3 Gbit/s, size: 900 B}]\n"
+    text = as_text("{name: esa, window: 256}", how, 64) + flow
+    with pytest.raises(RunError, match=r"at 0\.00\d+ s deadlock: 2 ports") as caught:
+        run_virtual(load_text(text))
+    for line in ("s1-p7 was paused by s3", "s3-p1 was paused by s1"):
+        assert line in str(caught.value)
+
+
 def test_sums_can_stay_with_trees_alone():
     text = KEPT % {"how": "control: pfc", "sums": "stay"}
     found = refused(text.replace("{name: tree, mode: quotas, trees: 1}", "switchml"))
@@ -256,10 +267,9 @@ def test_what_cannot_be_lossless_is_refused_with_the_bytes_needed(links, message
 def test_lossless_links_need_the_embedded_switch_and_rates():
     text = as_text("{name: esa, window: 256}", "pfc", 64)
     on_mininet = text.replace("runtime: virtual", "runtime: mininet")
-    load_text(on_mininet)
-    for given, allowed in (("cbfc", "pfc"), ("{control: pfc, classes: gradients}", "all")):
-        found = refused(on_mininet.replace("lossless: pfc", f"lossless: {given}"))
-        assert f"allowed on Mininet: {allowed}" in found
+    restarts = on_mininet + "faults:\n  - {at: 1 s, fault: restart, switch: s1}\n"
+    load_text(restarts)
+    assert "found restart; allowed: pause, slow" in refused(restarts.replace("pfc", "cbfc"))
     on_bmv2 = on_mininet.replace("mininet\n", "mininet\nswitch: bmv2\n")
     assert "BMv2 has no pause frames" in refused(on_bmv2)
     assert "h1-s1 has no bandwidth" in refused(text.replace("  bandwidth: 10 Gbit/s\n", "", 1))

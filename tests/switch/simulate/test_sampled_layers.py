@@ -34,11 +34,12 @@ JOB = """
     parallel: {tp: %d, dp: %d, pp: %d, sharding: %s, sequence_parallel: %s}
     workers: %d
     iterations: 1
-    scale: 0.0001
+    scale: %s
     compute_scale: %s
 """
 SAMPLED = "sampled, sample: {of: %d%s}"
-POOLS = ("esa", "switchml", "tree")
+STEADY = "{name: switchml, window: 64}"  # of 512, times of bytes change after 3,000 packets
+POOLS = ("esa", "switchml", "tree", STEADY)
 
 
 def text(
@@ -50,6 +51,7 @@ def text(
     parallel="no",
     compute=0.002,
     names=("llm",),
+    scale=0.0001,
 ):
     tp, dp, pp = sizes
     ranks, words = tp * dp * pp, "yes" if parallel is True else parallel or "no"
@@ -57,7 +59,7 @@ def text(
     if system in POOLS:
         head = head.replace("jobs:", "memory: {aggregators: 2048}\njobs:")
     batch = microbatches * dp
-    given = (layers, tp, dp, pp, sharding, words, ranks, compute)
+    given = (layers, tp, dp, pp, sharding, words, ranks, scale, compute)
     return head + "".join(JOB % (name, batch, *given) for name in names)
 
 
@@ -93,6 +95,25 @@ def test_a_sample_takes_as_long_as_the_whole(
     assert found["layers_ns"] == found["jct_ns"] - found["end_ns"] > 0
 
 
+@pytest.mark.parametrize(("system", "sizes"), [(STEADY, (1, 2, 1)), ("ring", (1, 2, 2))])
+def test_parts_of_messages_take_as_long_as_the_whole(system, sizes):
+    given = {"system": system, "sizes": sizes, "compute": 0.02, "scale": 0.02}
+    layers = 6 * sizes[2]
+    (found,) = jobs(text(SAMPLED % (layers, ", sizes: 3, messages: 25 %"), **given))
+    (whole,) = jobs(text(layers, **given))
+    assert found["jct_ns"] == pytest.approx(whole["jct_ns"], rel=0.02)
+    assert found["compute_ns"] == pytest.approx(whole["compute_ns"], rel=1e-4)
+    assert found["values_checked"] < whole["values_checked"] / 4
+    assert found["messages_simulated"] == 0.25
+
+
+def test_messages_whose_parts_show_another_path_are_refused():
+    """All calls are so short that only computation has parts; calls hide it in these."""
+    given = {"compute": 0.02, "scale": 0.0005}
+    with pytest.raises(RunError, match="by its graph, .* whole messages take 972 us and not 729"):
+        jobs(text(SAMPLED % (6, ", sizes: 3, messages: 25 %"), **given))
+
+
 def test_threads_that_simulate_sizes_change_no_value():
     """Three of four sizes beside the largest one, in two more threads; and the reason of a size
     that fails there ends the run."""
@@ -100,7 +121,7 @@ def test_threads_that_simulate_sizes_change_no_value():
     alone = run_virtual(spec)
     assert content(run_virtual(spec, threads=3)) == content(alone)
     with pytest.raises(RunError, match="no such size"), Sizes((1, 2), _fail, 2) as sizes:
-        sizes.rows()
+        sizes.tables()
 
 
 def _fail(size, tick):

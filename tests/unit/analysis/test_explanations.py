@@ -42,6 +42,7 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         "refused": None,
         "layers": None,
         "layers_simulated": None,
+        "messages_simulated": None,
     }
     run = {
         "ps_packets_per_fragment": 1.0,

@@ -95,7 +95,8 @@ def test_mistakes_are_seen_in_the_editor(validator, change):
 
 def test_a_network_file_is_accepted():
     jsonschema = pytest.importorskip("jsonschema")
-    text = (ROOT / "docs" / "networks.md").read_text().split("```yaml\n")[1].split("```")[0]
+    page = (ROOT / "p4fabric" / "docs" / "networks.md").read_text()
+    text = page.split("```yaml\n")[1].split("```")[0]
     checker = jsonschema.Draft202012Validator(json_schema.network_schema())
     data = read_yaml(text, "networks.md").data
     checker.validate(data)

@@ -46,6 +46,10 @@ def text(system="esa", options="", values=64, bits: object = 16, job=REPLAY) -> 
             {"system": "atp", "job": "name: x, command: 'true', numbers: fixed"},
             "numbers: found fixed with value_bits 16",
         ),
+        (
+            {"job": "name: x, command: 'true', sums: {float32: int32}"},
+            "value_bits: found 16, and a job has sums",
+        ),
     ],
 )
 def test_what_cannot_be_is_an_error(parts, expected):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from testbed.hosts import host_process, progress_board
+from testbed.hosts.sockets import SocketSettings
 from testbed.protocols.host_spec import SwitchmlSpec
 from testbed.protocols.status import COUNTER_NAMES
 from tests.support.host_specs import OPTIONS, host_spec
@@ -29,7 +30,7 @@ def test_the_last_message_counts_what_came_after_the_end(begun_s):
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     board = np.zeros(progress_board.COLUMNS, np.int64)
     with ours, its, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        host.open("127.0.0.1", 0, its.fileno(), 1 << 16)
+        host.open("127.0.0.1", 0, its.fileno(), 1 << 16, SocketSettings())
         try:
             other.sendto(bytes(60), host.packets._socket.getsockname())
             ours.send(b'{"stop": true}')

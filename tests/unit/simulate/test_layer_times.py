@@ -48,7 +48,7 @@ def heard_ns(node):
 
 def scheduled(made, simulated):
     """Table steps of a job if each call takes call_ns, and its time."""
-    program = stretched(source_of(made).of_layers(simulated).load(), made.compute_scale)
+    program = stretched(source_of(made).of_size(simulated).load(), made.compute_scale)
     found = schedule(program, lambda _, node: call_ns(node))
     spans = []
     for rank, nodes in enumerate(program.ranks):
@@ -116,3 +116,12 @@ def test_steps_have_to_agree(steps, words):
         return
     with pytest.raises(RunError, match=words):
         layer_times.agree(made, steps)
+
+
+def test_parts_of_messages_have_to_agree():
+    made = load_text(
+        (EXPERIMENT % (1, 2, 1, "none", 2, 0.002)).replace("of: 24", "of: 24, messages: 25 %")
+    ).jobs[0]
+    layer_times.agree_on_parts(made, (1000, 1100, 1300))
+    with pytest.raises(RunError, match="6.2 % to 12.5 % of them, as of all, 1.60 us, 12.5 % to"):
+        layer_times.agree_on_parts(made, (1000, 1100, 1310))

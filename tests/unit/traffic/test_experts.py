@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
 
-from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _steps
+from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _parts, _steps
 from testbed.traffic.expert_routing import ExpertRouting, read_counts
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.rank_layout import Exchange
@@ -55,6 +55,7 @@ def test_an_expert_drops_the_tokens_above_its_capacity(routing, tokens, capacity
     routing = replace(routing, experts=routing.ranks, top_k=min(routing.top_k, routing.ranks))
     limited = replace(routing, capacity=capacity)
     most = limited.most(tokens)
+    assert most >= capacity * tokens * limited.top_k / limited.experts > most - 1
 
     def loads(which):
         found = which.sets_of(0, tokens, 1)
@@ -144,6 +145,10 @@ def test_calls_of_sets_have_the_bytes_of_flows_but_once_for_each_token(seed, ske
         hold_graph(flows, Path(folder))
     copies: Counter[int] = Counter()
     for rank, nodes in enumerate(sets.ranks):
+        calls = [n for n, node in enumerate(nodes) if node.kind in ("dispatch", "combine")]
+        assert nodes[calls[0]].kind == "dispatch"
+        waited_for = {each for node in nodes for each in node.after}
+        assert waited_for >= {*calls}, "something goes on when a call is done"
         for node in nodes:
             if node.kind == "dispatch" and rank == node.peer:
                 copies[rank] += node.bytes * (len(sets.groups[node.group]) - 1)
@@ -192,6 +197,20 @@ def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(da
         }
 
 
+@given(routings(), st.integers(1, 60))
+@FEW
+def test_flows_bring_each_rank_its_tokens_and_their_owner_the_answers(routing, tokens):
+    ranks = tuple(range(routing.ranks))
+    there, back = (
+        [_parts(ranks, rank, Exchange(combine, tokens, 10, (1,)), routing) for rank in ranks]
+        for combine in (False, True)
+    )
+    for owner in ranks:
+        sets = routing.sets_of(owner, tokens, 1, 0).items()
+        wanted = [10 * sum(n for to, n in sets if other in to) for other in ranks]
+        assert list(there[owner]) == [back[other][owner] for other in ranks] == wanted
+
+
 def test_each_dispatch_has_its_combine_and_the_backward_pass_has_both_again():
     program = MADE.load()
     counted = defaultdict(Counter)
@@ -210,6 +229,8 @@ def test_what_does_not_fit_is_named(monkeypatch):
         replace(MADE, ep=1).load()
     with pytest.raises(TraceError, match="the servers of group ep.0 have 3, 1 of its ranks"):
         replace(MADE, experts=RAILS, per_server=3).load()
+    with pytest.raises(TraceError, match="have 1, 1, 1, 1 of its ranks; .* two or more"):
+        replace(MADE, experts=RAILS, per_server=1).load()
     monkeypatch.setattr("testbed.traffic.expert_calls.MAX_SETS", 5)
     with pytest.raises(
         TraceError, match="experts: 10 sets of ranks, .* allowed: up to 5. Take calls"

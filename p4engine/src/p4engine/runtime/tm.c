@@ -1,5 +1,7 @@
 /* See tm.h for what this is. A packet comes in here: arrivals and events. The architecture (its passes.h) takes it
  * through the program's ingress and to a port's queue; tm_out.h has the way from there to the outside. */
+#include <stdlib.h>
+
 #include "passes.h"
 #include "tm_lossless.h"
 
@@ -33,7 +35,10 @@ static int control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, 
 
 static void control_event(tm_switch *tm, port *p) {
     if (p->lossless->nic) tm_nic_run(tm, p);
-    tm_pfc_again(tm, p->lossless->control.port);
+    if (tm->lossless->set.kind == TM_PFC)
+        tm_pfc_again(tm, p->lossless->control.port);
+    else
+        tm_credits_again(tm, p->lossless->control.port);
     tm_control_schedule(tm, p);
 }
 
@@ -49,6 +54,22 @@ static inline void arrive(tm_switch *tm, uint32_t number, const uint8_t *data, u
         tm->priority = tm->queue_count > 1 ? tm->in_class : 0;
     }
     tm_arrive(tm, number, data, length, mark);
+}
+
+/* All bytes of a packet of which only the head is there; NULL: out of memory, counted. */
+static const uint8_t *filled(tm_switch *tm, const uint8_t *data, uint32_t head, uint32_t length, tm_fill fill) {
+    if (length > tm->filled_room) {
+        free(tm->filled);
+        tm->filled = malloc(length);
+        tm->filled_room = tm->filled ? length : 0;
+    }
+    if (!tm->filled) {
+        tm->stats.no_memory++;
+        return NULL;
+    }
+    memcpy(tm->filled, data, head);
+    fill(tm->filled + head, data + head, length - head);
+    return tm->filled;
 }
 
 static void set_time(tm_switch *tm, uint64_t now_ns) {
@@ -70,9 +91,10 @@ static void run_event(tm_switch *tm) {
         control_event(tm, p);
     } else {
         frame *f = tm_list_pop(tm, l);
-        if (l->kind == ARRIVALS)
-            arrive(tm, l->port, f->data, f->length, f->mark);
-        else
+        if (l->kind == ARRIVALS) {
+            const uint8_t *data = f->head ? filled(tm, f->data, f->head, f->length, f->fill) : f->data;
+            if (data) arrive(tm, l->port, data, f->length, f->mark);
+        } else
             tm_emit_frame(tm, l->port, f->time, f);
         if (l->kind == DEPARTURES && f->mark == CONTROL_MARK) tm->stats.sent--;
         tm_frame_free(tm, f);
@@ -84,19 +106,21 @@ static void run_event(tm_switch *tm) {
 
 /* ---- arrivals ---- */
 
-/* A packet from the far end of a shaped link, sent at `sent_ns`. */
-static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *data, uint32_t length,
-                       uint64_t sent_ns) {
+/* A packet from the far end of a shaped link, sent at `sent_ns`; `head` as in a frame. */
+static inline void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *data, uint32_t head,
+                              uint32_t length, uint64_t sent_ns, tm_fill fill) {
+    uint32_t there = head ? head : length;
     tm_link *link = &p->link[TM_INGRESS];
     start_queue *queue = &p->ingress_queue;
-    if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, length, sent_ns);
+    if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, there, sent_ns);
     if (link->down) {
         link->counters.down_drops++;
-        tm_tell(tm, TM_DOWN, number, TM_INGRESS, sent_ns, data, length, sent_ns);
+        tm_tell(tm, TM_DOWN, number, TM_INGRESS, sent_ns, data, there, sent_ns);
         return;
     }
     if (p->lossless && tm_has_nic(p)) {
-        tm_nic_send(tm, p, data, length, sent_ns);
+        if (head) data = filled(tm, data, head, length, fill);
+        if (data) tm_nic_send(tm, p, data, length, sent_ns);
         return;
     }
     tm_start_queue_expire(queue, sent_ns);
@@ -104,28 +128,32 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
         (queue->count >= link->shape.queue_packets ||
          queue->bytes + length > link->shape.queue_bytes)) {
         link->counters.queue_drops++;
-        tm_tell(tm, TM_QUEUE_FULL, number, TM_INGRESS, sent_ns, data, length, sent_ns);
+        tm_tell(tm, TM_QUEUE_FULL, number, TM_INGRESS, sent_ns, data, there, sent_ns);
         return;
     }
     uint64_t arrivals[2];
     int copies;
     uint64_t start = tm_link_send(link, length, sent_ns, arrivals, &copies);
     if (copies != 1)
-        tm_tell(tm, copies ? TM_DUPLICATED : TM_LOST, number, TM_INGRESS, sent_ns, data, length, sent_ns);
+        tm_tell(tm, copies ? TM_DUPLICATED : TM_LOST, number, TM_INGRESS, sent_ns, data, there, sent_ns);
     if (start > sent_ns) {
         if (!tm_start_queue_push(queue, start, length)) tm->stats.no_memory++;
         if (queue->count > link->counters.max_queue) link->counters.max_queue = queue->count;
     }
     for (int i = 0; i < copies; i++) {
         if (arrivals[i] <= tm->now && !p->arrivals.first) {
-            arrive(tm, number, data, length, sent_ns);
+            const uint8_t *whole = head ? filled(tm, data, head, length, fill) : data;
+            if (whole) arrive(tm, number, whole, length, sent_ns);
             run_pending(tm);
             if (tm->lossless) tm_arrival_end(tm);
             continue;
         }
-        frame *f = tm_frame_new(tm, length);
+        frame *f = tm_frame_new(tm, head ? head + TM_SEED : length);
         if (!f) return;
-        memcpy(f->data, data, length);
+        memcpy(f->data, data, f->length);
+        f->length = length;
+        f->head = head;
+        f->fill = fill;
         f->mark = sent_ns;
         tm_list_push(tm, &p->arrivals, f, arrivals[i], sent_ns);
     }
@@ -141,7 +169,7 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     tm_link *link = &p->link[TM_INGRESS];
     tm->passes = TM_PASSES;
     if (link->timed || link->lossy || p->arrivals.first) {
-        enter_link(tm, number, p, data, length, tm->now);
+        enter_link(tm, number, p, data, 0, length, tm->now, NULL);
         return TM_OK;
     }
     if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, length, tm->now);
@@ -153,13 +181,23 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     return TM_OK;
 }
 
-int tm_receive_ahead(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
+static int receive_ahead(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t head, uint32_t length,
+                         uint64_t sent_ns, tm_fill fill) {
     if (number >= TM_PORTS || !tm->ports[number]) return TM_NO_SUCH_PORT;
     port *p = tm->ports[number];
     const tm_shape *shape = &p->link[TM_INGRESS].shape;
     if (sent_ns + shape->delay_ns - shape->jitter_ns <= tm->now) return TM_BAD_VALUE;
-    enter_link(tm, number, p, data, length, sent_ns);
+    enter_link(tm, number, p, data, head, length, sent_ns, fill);
     return TM_OK;
+}
+
+int tm_receive_ahead(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
+    return receive_ahead(tm, number, data, 0, length, sent_ns, NULL);
+}
+
+int tm_receive_seeded(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t head, uint32_t length,
+                     uint64_t sent_ns, tm_fill fill) {
+    return receive_ahead(tm, number, data, head, length, sent_ns, fill);
 }
 
 void tm_advance(tm_switch *tm, uint64_t now_ns) {

@@ -133,6 +133,7 @@ typedef struct tm_buffer {
     uint64_t longest; /* frame, in bytes */
     uint64_t held_at, held_mask; /* what the program keeps stays in the buffer until a packet has left with the same 8
                                     bytes there, of which the mask says which bits count; mask 0: it does not */
+    uint64_t repeat_ns; /* credits are told again after so long, to a far end that was not there; 0: never */
 } tm_buffer;
 
 /* Of one input, and of the same class at the port's egress link. */
@@ -148,6 +149,7 @@ typedef struct tm_flow {
     uint64_t unknown, unknown_classes; /* of the port: frames of MAC control that mean nothing, and their classes */
     uint64_t buffer_peak;              /* of the switch */
     uint64_t held;                     /* bytes of packets that the program keeps */
+    uint64_t full;                     /* 1: so many bytes wait for the port that all inputs are paused */
 } tm_flow;
 
 /* A pause of the far end of a port's link. cause: the output with a queue of packets from there that led to it. */
@@ -262,6 +264,12 @@ P4_EXPORT int tm_receive(tm_switch *, uint32_t port, const uint8_t *data, uint32
  * Packets of a port are in the order of their times. So the far ends of many links can be asked one after the other
  * for what they send in a while. */
 P4_EXPORT int tm_receive_ahead(tm_switch *, uint32_t port, const uint8_t *data, uint32_t length, uint64_t sent_ns);
+/* The same of a packet whose last bytes follow from few: only `head` bytes are there, and TM_SEED behind them, from which
+ * `fill` writes the others when the packet arrives. Until then it takes little memory. */
+#define TM_SEED 16
+typedef void (*tm_fill)(uint8_t *to, const uint8_t *seed, uint64_t bytes);
+P4_EXPORT int tm_receive_seeded(tm_switch *, uint32_t port, const uint8_t *data, uint32_t head, uint32_t length,
+                               uint64_t sent_ns, tm_fill fill);
 P4_EXPORT void tm_advance(tm_switch *, uint64_t now_ns);
 P4_EXPORT uint64_t tm_next_event(const tm_switch *); /* TM_NEVER: none */
 P4_EXPORT uint64_t tm_now(const tm_switch *);

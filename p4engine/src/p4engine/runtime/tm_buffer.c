@@ -35,7 +35,7 @@ int tm_buffer_set(tm_switch *tm, const tm_buffer *set) {
         own->control.place = -1;
         own->control.port = (uint16_t)i;
         own->control.kind = CONTROLS;
-        for (int c = 0; c < TM_CLASSES; c++) own->out.since[c] = TM_NEVER;
+        for (int c = 0; c < TM_CLASSES; c++) own->out.since[c] = own->in[c].again_ns = TM_NEVER;
     }
     return TM_OK;
 }
@@ -52,21 +52,17 @@ int tm_headroom_set(tm_switch *tm, uint32_t number, uint64_t bytes, int host) {
     lossless_port *own = tm->ports[number]->lossless;
     if (!l || bytes >> 48 || (host && !tm->ports[number]->link[TM_INGRESS].shape.rate_bps)) return TM_BAD_VALUE;
     own->headroom = bytes;
+    tm->ports[number]->link[TM_INGRESS].counters = (tm_counters){0}; /* what switches that began earlier have told */
     if (host && !own->nic) {
         own->nic = calloc(1, sizeof *own->nic);
         if (!own->nic) return TM_NO_MEMORY;
-        for (int c = 0; c < TM_CLASSES; c++) {
-            own->nic->gate.since[c] = TM_NEVER;
-            own->out.limit[c] = 1ull << 62; /* hosts take all */
-        }
+        for (int c = 0; c < TM_CLASSES; c++) own->nic->gate.since[c] = TM_NEVER;
     }
     uint64_t taken = 0;
     for (uint32_t i = 0; i < TM_PORTS; i++)
         if (tm->ports[i]) taken += class_count(l) * (tm->ports[i]->lossless->headroom + l->set.reserve);
     l->pool = l->set.bytes > taken ? l->set.bytes - taken : 0;
-    if (l->set.kind == TM_CREDITS) /* the first credits */
-        for (uint32_t c = 0; c < TM_CLASSES; c++)
-            if (is_lossless(l, c)) tm_credits_changed(tm, number, c);
+    if (l->set.kind == TM_CREDITS) tm_credits_link(tm, number, 1);
     return TM_OK;
 }
 
@@ -109,6 +105,22 @@ void tm_lossless_reset(tm_switch *tm, port *p) {
     }
     own->unknown = own->unknown_classes = 0;
     tm->lossless->peak = tm->lossless->all;
+}
+
+void tm_lossless_down(tm_switch *tm, port *p) {
+    lossless_port *own = p->lossless;
+    tm_gate_reset(&own->out, tm->now);
+    if (tm->lossless->set.kind == TM_CREDITS) tm_credits_link(tm, p->dequeues.port, 0);
+    for (uint32_t class = 0; class < TM_CLASSES; class++) own->in[class].again_ns = TM_NEVER;
+    if (own->nic) tm_nic_down(tm, p);
+    tm_control_schedule(tm, p);
+}
+
+void tm_lossless_up(tm_switch *tm, port *p) {
+    if (tm->lossless->set.kind == TM_CREDITS) tm_credits_link(tm, p->dequeues.port, 1);
+    for (uint32_t class = 0; class < TM_CLASSES; class++)
+        if (p->lossless->in[class].pausing) p->lossless->in[class].again_ns = tm->now;
+    tm_control_schedule(tm, p);
 }
 
 /* ---- who has how much ---- */
@@ -291,6 +303,7 @@ int tm_flow_get(const tm_switch *tm, uint32_t number, uint32_t class, tm_flow *f
         .unknown_classes = own->unknown_classes,
         .buffer_peak = tm->lossless->peak,
         .held = in->held,
+        .full = own->full[class],
     };
     uint64_t lasted = open_pause(tm, out, class);
     flow->paused_ns += lasted;

@@ -35,7 +35,7 @@ typedef struct control {
 typedef struct input {
     uint64_t bytes, headroom;   /* in reserve and shared memory; in the headroom */
     uint64_t freed, granted;    /* credits: bytes that have left the buffer; limit as last told */
-    uint64_t again_ns;          /* when a pause is sent again */
+    uint64_t again_ns;          /* when a pause, or credits, are sent again; TM_NEVER: not */
     uint64_t since, note;       /* of the pause of the far end */
     uint64_t paused_ns, frames; /* sent */
     uint64_t peak, peak_headroom, drops;
@@ -131,6 +131,8 @@ static inline uint32_t control_value_bytes(uint32_t opcode) { return opcode == P
 void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
 void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class);
 void tm_pfc_again(tm_switch *tm, uint32_t number); /* pauses that would end too early */
+void tm_credits_again(tm_switch *tm, uint32_t number);
+void tm_credits_link(tm_switch *tm, uint32_t number, int up); /* a link begins, fails, or works again */
 
 /* ---- tm_control.c ---- */
 
@@ -140,6 +142,7 @@ void tm_control_send(tm_switch *tm, uint32_t number, const control *c);
 
 void tm_nic_hear(tm_switch *tm, port *p, const control *c);
 void tm_nic_run(tm_switch *tm, port *p);
+void tm_nic_down(tm_switch *tm, port *p); /* what waits there is lost */
 void tm_control_schedule(tm_switch *tm, port *p); /* the next event of a port's lossless link */
 
 /* ---- tm_gate.c ---- */

@@ -68,7 +68,7 @@ void tm_control_schedule(tm_switch *tm, port *p) {
     lossless_port *own = p->lossless;
     uint64_t next = own->nic ? nic_next(tm, p) : TM_NEVER;
     for (uint32_t class = 0; class < TM_CLASSES; class++)
-        if (own->in[class].pausing && own->in[class].again_ns < next) next = own->in[class].again_ns;
+        if (own->in[class].again_ns < next) next = own->in[class].again_ns;
     if (next == TM_NEVER) {
         if (own->control.place >= 0) tm_event_remove(tm, &own->control);
         return;
@@ -77,21 +77,7 @@ void tm_control_schedule(tm_switch *tm, port *p) {
     if (own->control.place < 0 || own->control.time != next) tm_event_set(tm, &own->control, next, 0);
 }
 
-/* ---- what the host and the switch give it ---- */
-
-void tm_nic_send(tm_switch *tm, port *p, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
-    nic *n = p->lossless->nic;
-    frame *f = tm_frame_new(tm, length);
-    if (!f) return;
-    memcpy(f->data, data, length);
-    f->time = f->mark = sent_ns;
-    if (n->inbox)
-        n->inbox_last->next = f;
-    else
-        n->inbox = f;
-    n->inbox_last = f;
-    tm_control_schedule(tm, p);
-}
+/* ---- what the switch gives it ---- */
 
 void tm_nic_hear(tm_switch *tm, port *p, const control *c) {
     nic *n = p->lossless->nic;
@@ -112,18 +98,12 @@ void tm_nic_hear(tm_switch *tm, port *p, const control *c) {
     tm_control_schedule(tm, p);
 }
 
-/* ---- what it does ---- */
+/* ---- what it does, and what the host gives it ---- */
 
-static void send_first(tm_switch *tm, port *p, uint32_t class, uint64_t at) {
-    nic *n = p->lossless->nic;
+static void send(tm_switch *tm, port *p, frame *f, uint32_t class, uint64_t at) {
     tm_link *link = &p->link[TM_INGRESS];
     uint32_t number = p->dequeues.port;
-    frame *f = n->first[class];
-    n->first[class] = f->next;
-    f->next = NULL;
-    n->waiting[class]--;
-    n->bytes[class] -= f->length;
-    if (class < TM_CLASSES) n->gate.sent[class] += f->length;
+    if (class < TM_CLASSES) p->lossless->nic->gate.sent[class] += f->length;
     uint64_t arrivals[2];
     int copies;
     tm_link_send(link, f->length, at, arrivals, &copies);
@@ -142,6 +122,45 @@ static void send_first(tm_switch *tm, port *p, uint32_t class, uint64_t at) {
         tm_list_push(tm, &p->arrivals, copy, arrivals[i], at);
     }
     tm_frame_free(tm, f);
+}
+
+static void send_first(tm_switch *tm, port *p, uint32_t class, uint64_t at) {
+    nic *n = p->lossless->nic;
+    frame *f = n->first[class];
+    n->first[class] = f->next;
+    f->next = NULL;
+    n->waiting[class]--;
+    n->bytes[class] -= f->length;
+    send(tm, p, f, class, at);
+}
+
+/* 1: nothing can keep a packet of time `at` from leaving then, as is known already. What the switch tells from now on
+ * is in the card after the delay of its link. */
+static int leaves_at_once(const tm_switch *tm, const port *p, uint32_t class, uint64_t at) {
+    nic *n = p->lossless->nic;
+    const tm_shape *out = &p->link[TM_EGRESS].shape;
+    if (n->inbox || p->link[TM_INGRESS].busy_until > at || at + out->jitter_ns >= tm->now + out->delay_ns) return 0;
+    if ((n->count && n->told[n->head].time <= at) || tm_nic_waiting(p)) return 0;
+    return class < TM_CLASSES && (!is_lossless(tm->lossless, class) || tm_gate_opens(tm, &n->gate, class, at) == at);
+}
+
+void tm_nic_send(tm_switch *tm, port *p, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
+    nic *n = p->lossless->nic;
+    frame *f = tm_frame_new(tm, length);
+    if (!f) return;
+    memcpy(f->data, data, length);
+    f->time = f->mark = sent_ns;
+    uint32_t class = class_in(tm, f);
+    if (leaves_at_once(tm, p, class, sent_ns)) {
+        send(tm, p, f, class, sent_ns);
+        return;
+    }
+    if (n->inbox)
+        n->inbox_last->next = f;
+    else
+        n->inbox = f;
+    n->inbox_last = f;
+    tm_control_schedule(tm, p);
 }
 
 /* The host's packet is in the card: it waits, or is dropped where its class may lose packets and too many wait. */
@@ -189,26 +208,20 @@ void tm_nic_run(tm_switch *tm, port *p) {
     }
 }
 
-void tm_lossless_down(tm_switch *tm, port *p) {
-    lossless_port *own = p->lossless;
-    nic *n = own->nic;
-    tm_gate_reset(&own->out, tm->now);
-    for (uint32_t class = 0; class < TM_CLASSES; class++) own->in[class].again_ns = TM_NEVER;
-    if (n) {
-        frame **lists[TM_CLASSES + 2] = {&n->inbox};
-        for (int c = 0; c <= TM_CLASSES; c++) lists[c + 1] = &n->first[c];
-        for (int i = 0; i < TM_CLASSES + 2; i++)
-            while (*lists[i]) {
-                frame *f = *lists[i];
-                *lists[i] = f->next;
-                p->link[TM_INGRESS].counters.down_drops++;
-                tm_tell(tm, TM_DOWN, p->dequeues.port, TM_INGRESS, tm->now, f->data, f->length, f->mark);
-                tm_frame_free(tm, f);
-            }
-        memset(n->waiting, 0, sizeof n->waiting);
-        memset(n->bytes, 0, sizeof n->bytes);
-        n->count = 0;
-        tm_gate_reset(&n->gate, tm->now);
-    }
-    tm_control_schedule(tm, p);
+void tm_nic_down(tm_switch *tm, port *p) {
+    nic *n = p->lossless->nic;
+    frame **lists[TM_CLASSES + 2] = {&n->inbox};
+    for (int c = 0; c <= TM_CLASSES; c++) lists[c + 1] = &n->first[c];
+    for (int i = 0; i < TM_CLASSES + 2; i++)
+        while (*lists[i]) {
+            frame *f = *lists[i];
+            *lists[i] = f->next;
+            p->link[TM_INGRESS].counters.down_drops++;
+            tm_tell(tm, TM_DOWN, p->dequeues.port, TM_INGRESS, tm->now, f->data, f->length, f->mark);
+            tm_frame_free(tm, f);
+        }
+    memset(n->waiting, 0, sizeof n->waiting);
+    memset(n->bytes, 0, sizeof n->bytes);
+    n->count = 0;
+    tm_gate_reset(&n->gate, tm->now);
 }

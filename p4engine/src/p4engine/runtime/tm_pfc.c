@@ -20,7 +20,7 @@ static void tell(tm_switch *tm, uint32_t number, uint32_t class, uint32_t quanta
     control c = {.opcode = PFC_OPCODE, .classes = 1u << class};
     c.values[class] = quanta;
     in->frames++;
-    if (quanta) in->again_ns = tm->now + quanta_ns(MOST_QUANTA, p->link[TM_EGRESS].shape.rate_bps) / 2;
+    in->again_ns = quanta ? tm->now + quanta_ns(MOST_QUANTA, p->link[TM_EGRESS].shape.rate_bps) / 2 : TM_NEVER;
     tm_control_send(tm, number, &c);
     tm_control_schedule(tm, p);
 }
@@ -63,8 +63,6 @@ void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cau
 }
 
 void tm_pfc_again(tm_switch *tm, uint32_t number) {
-    for (uint32_t class = 0; class < TM_CLASSES; class++) {
-        const input *in = &tm->ports[number]->lossless->in[class];
-        if (in->pausing && in->again_ns <= tm->now) tell(tm, number, class, MOST_QUANTA);
-    }
+    for (uint32_t class = 0; class < TM_CLASSES; class++)
+        if (tm->ports[number]->lossless->in[class].again_ns <= tm->now) tell(tm, number, class, MOST_QUANTA);
 }

@@ -77,6 +77,7 @@ void tm_destroy(tm_switch *tm) {
     free(tm->spare);
     free(tm->heap);
     free(tm->notes);
+    free(tm->filled);
     free(tm->outputs);
     free(tm->bytes);
     free(tm);
@@ -171,7 +172,7 @@ static uint64_t empty_link(tm_switch *tm, event_list *l) {
     uint32_t direction = l->kind == ARRIVALS ? TM_INGRESS : TM_EGRESS;
     if (l->first) tm_event_remove(tm, l);
     for (frame *f = l->first; f; f = f->next)
-        tm_tell(tm, TM_DOWN, l->port, direction, tm->now, f->data, f->length, f->mark);
+        tm_tell(tm, TM_DOWN, l->port, direction, tm->now, f->data, f->head ? f->head : f->length, f->mark);
     uint64_t count = free_event_list(tm, l);
     l->last = NULL;
     return count;
@@ -191,6 +192,7 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
     }
     tm_link_up(in, up, tm->now);
     tm_link_up(out, up, tm->now);
+    if (up && p->lossless) tm_lossless_up(tm, p);
     return TM_OK;
 }
 

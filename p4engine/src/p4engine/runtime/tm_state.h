@@ -11,7 +11,7 @@
 
 #define GROUPS 65536
 #define SESSIONS 32768
-#define FRAME_SIZES 4
+#define FRAME_SIZES 8
 #define CONTROL_MARK UINT64_MAX /* of frames of MAC control that leave; they are no packets that are sent */
 
 /* Bytes that belong to the switch: packets on a link, and the bytes of packets in a queue. */
@@ -21,13 +21,15 @@ typedef struct frame {
     uint64_t mark;        /* of its packet */
     uint32_t length;
     uint32_t size; /* class */
+    uint32_t head; /* 0: all bytes are there; else so many, and what the others follow from */
+    tm_fill fill;
     uint8_t data[] __attribute__((aligned(64)));
 } frame;
 
 /* A packet with its state: waiting for egress, or for a pass that another packet's pass has caused. */
 typedef struct queued_packet {
     struct queued_packet *next;
-    frame *bytes; /* what packet.data points into, NULL if it belongs to someone else */
+    frame *bytes; /* its own: what packet.data or, where that is NULL, packet.payload points into; NULL: none */
     struct charge *charge; /* its bytes in the buffer of lossless links */
     uint32_t session;
     uint8_t kind; /* of the pass, as the architecture numbers them */
@@ -98,7 +100,7 @@ typedef struct group {
 typedef struct {
     /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
     void (*egress)(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-    /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
+    /* Gives a packet its own copy of the bytes that are still needed; 0: out of memory. */
     int (*copy_bytes)(tm_switch *tm, queued_packet *q);
     /* tm_tell of a packet that was to leave through a port; of one that still needs its state, too. */
     void (*tell_packet)(tm_switch *tm, uint32_t port, uint32_t fate, p4_packet *packet);
@@ -141,6 +143,8 @@ struct tm_switch {
     tm_subject subject;
     tm_note *notes;
     uint64_t notes_most, note_count, note_capacity, notes_missed;
+    uint8_t *filled; /* the packet that arrives, if its frame has only its head */
+    uint32_t filled_room;
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;
     uint64_t output_count, output_capacity, byte_count, byte_capacity;
@@ -164,6 +168,7 @@ static inline uint64_t tm_p4_time(const tm_switch *tm, uint64_t now_ns) {
 
 frame *tm_frame_new(tm_switch *tm, uint32_t length); /* NULL: out of memory, counted */
 void tm_frame_free(tm_switch *tm, frame *f);
+static inline uint32_t tm_frame_kept(const frame *f) { return f->head ? f->head + TM_SEED : f->length; }
 queued_packet *tm_packet_new(tm_switch *tm);
 void tm_packet_free(tm_switch *tm, queued_packet *q);
 void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */
@@ -186,6 +191,7 @@ void *tm_slab_alloc(tm_switch *tm, uint64_t bytes); /* NULL: out of memory, coun
 void tm_lossless_free(tm_switch *tm);
 void tm_lossless_reset(tm_switch *tm, port *p);         /* counters */
 void tm_lossless_down(tm_switch *tm, port *p);          /* the link is down; nothing waits any more */
+void tm_lossless_up(tm_switch *tm, port *p);            /* it works again; the far end knows of no pause */
 int tm_admit(tm_switch *tm, uint32_t number, queued_packet *q); /* a packet begins to wait; 0: no room */
 int tm_kept_back(const tm_switch *tm, const p4_packet *packet); /* a full buffer, not a full queue, drops it */
 void tm_release(tm_switch *tm, port *p, queued_packet *q); /* it waits no more, and is what passes are of from now on */

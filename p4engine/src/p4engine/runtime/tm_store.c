@@ -8,7 +8,8 @@
 #define MIN_SLAB_BYTES (64u << 10)
 #define PREFETCHED_LINES 7 /* a frame's head and 384 bytes */
 
-static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
+/* Close to each other: what a frame is too large by is memory that is never used. */
+static const uint32_t frame_bytes[FRAME_SIZES] = {384, 768, 1536, 3072, 4608, 9216, 16384, 0};
 
 /* Memory for a frame or a queued packet. At high rates a switch has thousands of them, and each is read long after
  * it was written. So they lie together, in slabs that grow to the size of a large page. */
@@ -61,6 +62,7 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length) {
     }
     f->next = NULL;
     f->length = length;
+    f->head = 0;
     return f;
 }
 
@@ -221,7 +223,7 @@ frame *tm_list_pop(tm_switch *tm, event_list *l) {
     l->first = f->next;
     if (l->first) {
         tm_event_set(tm, l, l->first->time, l->first->since);
-        prefetch_frame(l->first, l->first->length, 0);
+        prefetch_frame(l->first, tm_frame_kept(l->first), 0);
         __builtin_prefetch(l->first->next);
     } else
         tm_event_remove(tm, l);

@@ -29,7 +29,8 @@ class BufferSettings:
     `shift`. resume: so far below the threshold an input goes on. classes: the lossless ones, 0 to
     7. by_output: an output whose queue exceeds the threshold pauses all ports. longest: frame.
     held: what the program drops stays in the buffer until a packet has left with the same 8 bytes
-    from held[0] on, of which the bits of held[1] count; None: it takes no buffer."""
+    from held[0] on, of which the bits of held[1] count; None: it takes no buffer. repeat_ns:
+    credits are told again after so long, to a switch that was not there before; 0: never."""
 
     kind: str
     size: int
@@ -41,6 +42,7 @@ class BufferSettings:
     classes: Collection[int] = (0,)
     by_output: bool = False
     held: tuple[int, int] | None = None
+    repeat_ns: int = 0
 
 
 class Paused(NamedTuple):
@@ -76,6 +78,7 @@ def set_buffer(
         longest=buffer.longest,
         held_at=buffer.held[0] if buffer.held else 0,
         held_mask=buffer.held[1] if buffer.held else 0,
+        repeat_ns=buffer.repeat_ns,
     )
     status = manager.lib.tm_buffer_set(manager.address, byref(made))
     if status:

@@ -134,11 +134,12 @@ class Manager:
     def entry_points(self) -> dict[str, int]:
         """Addresses of the C functions of tm.h, for a caller that spends no Python on a packet.
 
-        "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"; their
-        first argument is `address`.
+        "receive", "receive_ahead", "receive_seeded", "advance", "next_event", "outputs",
+        "outputs_clear"; their first argument is `address`.
         """
         names = (
-            "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear",
+            "receive", "receive_ahead", "receive_seeded", "advance", "next_event", "outputs",
+            "outputs_clear",
         )  # fmt: skip
         functions = {name: getattr(self.lib, f"tm_{name}") for name in names}
         return {name: ctypes.cast(f, c_void_p).value or 0 for name, f in functions.items()}

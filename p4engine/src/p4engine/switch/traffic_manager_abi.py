@@ -92,6 +92,7 @@ class Buffer(ctypes.Structure):
             "longest",
             "held_at",
             "held_mask",
+            "repeat_ns",
         )
     ]
 
@@ -104,7 +105,7 @@ class Flow(ctypes.Structure):
             *("pausing_ns", "pausing", "frames_sent"),
             *("bytes", "peak", "peak_headroom", "headroom", "drops", "waiting"),
             *("host_paused_ns", "host_paused", "host_waiting"),
-            *("unknown", "unknown_classes", "buffer_peak", "held"),
+            *("unknown", "unknown_classes", "buffer_peak", "held", "full"),
         )
     ]
 
@@ -210,6 +211,10 @@ def declare(lib: ctypes.CDLL) -> None:
         "tm_mirror_set": (c_int, [c_void_p, c_uint32, c_int32, c_int32, c_uint32]),
         "tm_receive": (c_int, [c_void_p, c_uint32, c_char_p, c_uint32, c_uint64]),
         "tm_receive_ahead": (c_int, [c_void_p, c_uint32, c_char_p, c_uint32, c_uint64]),
+        "tm_receive_seeded": (
+            c_int,
+            [c_void_p, c_uint32, c_char_p, c_uint32, c_uint32, c_uint64, c_void_p],
+        ),
         "tm_advance": (None, [c_void_p, c_uint64]),
         "tm_next_event": (c_uint64, [c_void_p]),
         "tm_now": (c_uint64, [c_void_p]),

@@ -131,7 +131,7 @@ class PauseWatch:
         return next(number for number, (_, index, _) in there.items() if index == link)
 
     def _waits_for(self, each: Blocked, blocked: Mapping[Place, Blocked]) -> list[Place]:
-        """Blocked ports of the next switch for which packets wait that came in from this one."""
+        """Blocked ports of the next switch that keep its input from taking more."""
         neighbour = each.neighbour
         if self._topology.is_host(neighbour):
             return []
@@ -144,7 +144,8 @@ class PauseWatch:
         return [place for place in kept_for if place in blocked] + [
             (neighbour, output)
             for output in stuck
-            if any(holds(switch, port, self._priority, output) for port in inputs)
+            if flow(switch, output, self._priority)["full"]  # it pauses all inputs
+            or any(holds(switch, port, self._priority, output) for port in inputs)
         ]
 
     def _lacking(self, name: str, entry: int, blocked: Mapping[Place, Blocked]) -> list[Place]:

@@ -10,8 +10,8 @@ import functools
 from importlib import metadata
 
 # Congestion controls: no control, Zhu et al. (SIGCOMM 2015) with the constants of the paper and of
-# network cards as sold, Kumar et al. (SIGCOMM 2020)
-CONTROLS = ("none", "dcqcn", "dcqcn_vendor", "swift")
+# network cards as sold, Kumar et al. (SIGCOMM 2020), and Ultra Ethernet's
+CONTROLS = ("none", "dcqcn", "dcqcn_vendor", "swift", "nscc")
 AIMD = "aimd"  # what machines do that have windows of their own
 CONTROL_GROUP = "p4fabric.congestion"  # entry points of further controls
 
@@ -31,11 +31,11 @@ LOSSLESS_TIMEOUT_NS = 4096 << 14
 # What a user reads of a key for a window
 WINDOW_TEXT = (
     "`bdp`: the product of bandwidth and delay of the empty path; `auto`: this with `none` and"
-    " `swift`, and `unlimited` with `dcqcn`."
+    " `swift`, `unlimited` with `dcqcn`, and one and a half with `nscc`, which never has more."
 )
 CONTROL_TEXT = (
     "`none`: the rate of the host's link and a constant window; `dcqcn`: with the constants of its"
-    " paper, `dcqcn_vendor`: with those of network cards; `swift` (docs/transports.md)."
+    " paper, `dcqcn_vendor`: with those of network cards; `swift`; `nscc` (docs/transports.md)."
 )
 
 

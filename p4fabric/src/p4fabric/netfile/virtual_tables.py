@@ -1,6 +1,6 @@
 """The tables of a run in virtual time: rows of plain values, with units in their names.
 
-`TABLES` says what each is about and what its columns mean; docs/networks.md has the same.
+`TABLES` says what each is about and what its columns mean; p4fabric/docs/networks.md has the same.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from numba.extending import overload
 
 from p4fabric.base.errors import UserError
 from p4fabric.base.transports import CONTROL_GROUP, OWN_WINDOW, PRODUCT
-from p4fabric.simulate import congestion, dcqcn, swift
+from p4fabric.simulate import congestion, dcqcn, nscc, swift
 from p4fabric.simulate.code_cache import add_files
 from p4fabric.simulate.congestion import DUE, KIND, TIMER, UNIT, WIDEST, WINDOW
 from p4fabric.simulate.jit import CALLEE, njit
@@ -53,6 +53,7 @@ CONTROLS: dict[str, Control] = {
     "dcqcn": _dcqcn(dcqcn.PAPER),
     "dcqcn_vendor": _dcqcn(dcqcn.VENDOR),
     "swift": Control(swift, swift.set_constants, windowed=True),
+    "nscc": Control(nscc, nscc.set_constants, nscc.CNP_NS),
 }
 
 

@@ -5,6 +5,11 @@ frame lies together. Rows of all parts of a world (parts.py) are in one memory, 
 moving: a frame that goes to another part changes its owner, not its place. Each part knows which
 rows are free to it.
 
+A switch often sends the same bytes to many hosts, with other headers. So of a long frame to a host
+only the first bytes are in its own row (OWN), if the rest is on its way to another host of the part
+already: it stays where it is, with the number of its *users*, until the last of them has been
+handled.
+
 An *inbox* of a host or a trunk is a list of rows in the order of their times. An *outbox* is the
 list of rows that leave a part by a trunk, for the trunk's inbox.
 
@@ -22,17 +27,23 @@ import numpy as np
 
 from p4fabric.simulate import event_queue
 from p4fabric.simulate.jit import njit
-from p4fabric.simulate.native import copy, peek, poke, prefetch, prefetch_to_write
+from p4fabric.simulate.native import copy, equal, peek, poke, prefetch, prefetch_to_write
 
 LINE_BYTES = 64  # of the cache
 CHUNK = 1024  # rows whose addresses follow each other
 MOST_CHUNKS = 1 << 16
+SHARED_ROWS = 256
 
 # A row's head, int64 each, by offset in bytes
 WHEN_NS = 0  # time at which the frame is there (a host: at which it is handled)
 NEXT = 8  # the row behind it in its list, -1: none
 LENGTH = 16  # in bytes
-HEAD = 24
+BODY = 24  # row that has the bytes behind OWN: this one, or another of the same part
+USERS = 32  # frames that have theirs here
+SHARED = 40  # its entry in `Frames.shared`
+HEAD = 48
+OWN = 2 * LINE_BYTES - HEAD  # first bytes of a frame, which are in its own row
+LEAST_SHARED = 1024  # bytes of a frame; less is copied as soon as compared
 
 
 class Frames(NamedTuple):
@@ -41,6 +52,9 @@ class Frames(NamedTuple):
     chunks: np.ndarray  # int64[*], address of every CHUNK rows; the same in all parts
     row_bytes: np.ndarray  # int64[1]
     free: np.ndarray  # int32[N], rows that are not in use; the first `state.free` entries count
+    shared: (
+        np.ndarray
+    )  # int32[SHARED_ROWS], rows that have what is shared, -1: none, by its content
 
 
 class FrameMemory:
@@ -58,7 +72,8 @@ class FrameMemory:
 
     def new_frames(self, rows: int) -> Frames:
         """So many rows, all of them free."""
-        return Frames(self.chunks, np.array([self.row_bytes]), self._take(rows))
+        shared = np.full(SHARED_ROWS, -1, np.int32)
+        return Frames(self.chunks, np.array([self.row_bytes]), self._take(rows), shared)
 
     def larger(self, frames: Frames, free: int) -> Frames:
         """The same rows, of which `free` are free, and as many more, all free."""
@@ -115,7 +130,13 @@ def put(world, inbox, start, length, when):
     poke(place + WHEN_NS, when)
     poke(place + NEXT, -1)
     poke(place + LENGTH, length)
-    copy(place + HEAD, start, length)
+    poke(place + BODY, row)
+    poke(place + USERS, 1)
+    poke(place + SHARED, -1)
+    own = length
+    if length >= LEAST_SHARED and inbox < world.hosts.shape[0]:
+        own = _share(frames, row, place, start, length)
+    copy(place + HEAD, start, own)
     if world.first[inbox] >= 0:
         poke(address(frames, np.int64(world.last[inbox])) + NEXT, row)
     else:
@@ -125,6 +146,25 @@ def put(world, inbox, start, length, when):
     hosts, trunks = world.hosts.shape[0], world.trunks.shape[0]
     if inbox >= hosts + trunks:
         world.leaving[inbox - hosts - trunks] += 1
+
+
+@njit(cache=True)
+def _share(frames, row, place, start, length):
+    """Let a frame in this row have what is behind its OWN bytes from `start` in another row, if
+    there is one with the same; returns how many bytes remain to be copied."""
+    last = peek(start + length - 8)
+    entry = ((peek(start + OWN) ^ last ^ last >> 29) * 0x9E3779B1 >> 32) & (SHARED_ROWS - 1)
+    other = np.int64(frames.shared[entry])
+    if other >= 0:
+        there = address(frames, other)
+        if peek(there + LENGTH) == length and equal(there + HEAD + OWN, start + OWN, length - OWN):
+            poke(place + BODY, other)
+            poke(there + USERS, peek(there + USERS) + 1)
+            return OWN
+        poke(there + SHARED, -1)
+    frames.shared[entry] = row
+    poke(place + SHARED, entry)
+    return length
 
 
 @njit(cache=True)
@@ -144,11 +184,38 @@ def take(world, inbox):
     its content until the next frame is put anywhere."""
     frames = world.frames
     row = np.int64(world.first[inbox])
-    following = peek(address(frames, row) + NEXT)
-    world.first[inbox] = following
-    frames.free[world.state[0].free] = row
-    world.state[0].free += 1
+    place = address(frames, row)
+    world.first[inbox] = peek(place + NEXT)
+    body = peek(place + BODY)
+    there = address(frames, body)
+    users = peek(there + USERS) - 1
+    poke(there + USERS, users)
+    if users == 0:
+        entry = peek(there + SHARED)
+        if entry >= 0:
+            frames.shared[entry] = -1
+        _set_free(world, body)
+    if row != body:
+        _set_free(world, row)
     return row
+
+
+@njit(cache=True)
+def _set_free(world, row):
+    world.frames.free[world.state[0].free] = row
+    world.state[0].free += 1
+
+
+@njit(cache=True)
+def read(frames, row, target, start, count):
+    """Copy `count` bytes of a row's frame, from its byte `start` below OWN on, to `target`."""
+    place = address(frames, row)
+    body = address(frames, peek(place + BODY))
+    own = count
+    if body != place:
+        own = min(count, OWN - start)
+        copy(target + own, body + HEAD + OWN, count - own)
+    copy(target, place + HEAD + start, own)
 
 
 @njit(cache=True)
@@ -157,9 +224,16 @@ def prefetch_next(world, inbox):
     frames = world.frames
     first = np.int64(world.first[inbox])
     if first >= 0:
-        following = peek(address(frames, first) + NEXT)
+        place = address(frames, first)
+        following = peek(place + NEXT)
+        if frames.row_bytes[0] < LEAST_SHARED:
+            if following >= 0:
+                prefetch(address(frames, following), frames.row_bytes[0])
+            return
         if following >= 0:
-            prefetch(address(frames, following), frames.row_bytes[0])
+            prefetch(address(frames, following), HEAD + OWN)
+        length, body = peek(place + LENGTH), address(frames, peek(place + BODY))
+        prefetch(body + HEAD + OWN, length - OWN)
 
 
 @njit(cache=True)
@@ -167,7 +241,10 @@ def prefetch_first(world, inbox):
     """Prefetch an inbox's first frame."""
     first = np.int64(world.first[inbox])
     if first >= 0:
-        prefetch(address(world.frames, first), world.frames.row_bytes[0])
+        row_bytes = world.frames.row_bytes[0]
+        prefetch(
+            address(world.frames, first), row_bytes if row_bytes < LEAST_SHARED else HEAD + OWN
+        )
 
 
 @njit(cache=True)

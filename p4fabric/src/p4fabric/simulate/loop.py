@@ -28,6 +28,7 @@ from p4fabric.base.topology import FRAME_OVERHEAD
 from p4fabric.simulate import event_queue, frames
 from p4fabric.simulate.generator import PORT as BACKGROUND_PORT
 from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import SEED_BYTES
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.native import INTERPRETED, copy, foreign, peek, prefetch
 from p4fabric.simulate.placed_machine import Placed, PlacedTuple, at, call_step, raised
@@ -51,10 +52,16 @@ FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
 TOS = 15  # of IPv4
 MOST_IDLE_STEPS = 10_000  # of a host in a row at one time
-SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
+SWITCH_SLICES = 4  # that a slice of time has for switches at least; more where frames are longer,
+SLICE_BYTES = 128  # one for so many bytes of the longest: what has left waits in a cache meanwhile
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
 _receive = foreign(types.int32, types.int64, types.uint32, types.int64, types.uint32, types.int64)
+_receive_seeded = foreign(
+    types.int32,
+    *(types.int64, types.uint32, types.int64, types.uint32, types.uint32, types.int64, types.int64),
+)
+_fill = foreign(types.void, types.int64, types.int64, types.int64)
 _advance = foreign(types.void, types.int64, types.int64)
 _next_event = foreign(types.int64, types.int64)
 _outputs = foreign(types.int64, types.int64, types.int64, types.int64)
@@ -166,11 +173,14 @@ def _deliver(world, host, now):
     while count < rows and world.first[host] >= 0:
         if frames.when_ns(world.frames, np.int64(world.first[host])) > now:
             break
-        frame = frames.address(world.frames, frames.take(world, host)) + frames.HEAD
+        taken = frames.take(world, host)
+        frame = frames.address(world.frames, taken) + frames.HEAD
         frames.prefetch_next(world, host)
         if row.raw == 1:
             length = peek(frame - frames.HEAD + frames.LENGTH)
-            copy(arrived.packets.ctypes.data + count * 4 * words, frame, length)
+            frames.read(
+                world.frames, taken, arrived.packets.ctypes.data + count * 4 * words, 0, length
+            )
             arrived.lengths[count] = length
             row.packets_received += 1
             row.bytes_received += length
@@ -184,11 +194,9 @@ def _deliver(world, host, now):
         if length > 4 * words and row.background == 0:
             row.discarded += 1
             continue
-        copy(
-            arrived.packets.ctypes.data + count * 4 * words,
-            frame + FRAME_OVERHEAD,
-            min(length, 4 * words),  # the rest is padding
-        )
+        target = arrived.packets.ctypes.data + count * 4 * words
+        there = min(length, 4 * words)  # the rest is padding
+        frames.read(world.frames, taken, target, FRAME_OVERHEAD, there)
         arrived.lengths[count] = length
         if row.background == 1:
             arrived.destinations[count] = np.int64(peek(frame + TOS) & 3 == 3)
@@ -215,7 +223,7 @@ def _send(world, host, filled, now):
     row, out, frame = world.hosts[host], world.out, world.frame
     switch_row = world.switches[row.switch]
     for i in range(filled):
-        length = out.lengths[i]
+        head, length = out.lengths[i] >> 32, out.lengths[i] & 0xFFFFFFFF
         if row.raw == 1:
             start = out.packets.ctypes.data + i * 4 * out.packets.shape[1]
             _arrive(world, switch_row, row.port, start, length, now)
@@ -235,12 +243,25 @@ def _send(world, host, filled, now):
         frame[24], frame[25] = check >> 8, check & 0xFF
         total -= 20
         frame[LENGTH], frame[LENGTH + 1] = total >> 8, total & 0xFF
-        copy(
-            frame.ctypes.data + FRAME_OVERHEAD,
-            out.packets.ctypes.data + i * 4 * out.packets.shape[1],
-            min(length, 4 * out.packets.shape[1]),  # a longer packet is filled with anything
-        )
+        payload = out.packets.ctypes.data + i * 4 * out.packets.shape[1]
+        there = frame.ctypes.data + FRAME_OVERHEAD
         length += FRAME_OVERHEAD
+        if head > 0:
+            copy(there, payload, head + SEED_BYTES)
+            if switch_row.receive_seeded != 0 and world.state[0].to_switch_ns > 0:
+                first, fill = FRAME_OVERHEAD + head, world.fill[0]
+                status = _receive_seeded(
+                    switch_row.receive_seeded,
+                    (switch_row.manager, row.port, frame.ctypes.data, first, length, now, fill),
+                )
+                world.state[0].too_late += status < 0
+                row.bytes_sent += length
+                continue
+            rest = length - FRAME_OVERHEAD - head
+            _fill(world.fill[0], (there + head, payload + head, rest))
+        else:
+            most = 4 * out.packets.shape[1]  # a longer packet is filled with anything
+            copy(there, payload, min(length - FRAME_OVERHEAD, most))
         _arrive(world, switch_row, row.port, frame.ctypes.data, length, now)
         row.bytes_sent += length
     row.packets_sent += filled
@@ -402,6 +423,7 @@ def _run_switches(world, stop_ns):
     """Let every switch handle its events before `stop_ns`. False if there is no room."""
     state, fabric = world.state[0], world.fabric
     trunks = world.trunks.shape[0]
+    slice_ns = state.slice_ns // max(SWITCH_SLICES, world.frame.size // SLICE_BYTES)
     while True:
         place = event_queue.first(fabric)
         now = fabric.time[place]
@@ -414,7 +436,7 @@ def _run_switches(world, stop_ns):
         else:
             event_queue.put(fabric, place, event_queue.NEVER)
             others_ns = fabric.time[event_queue.first(fabric)]
-            to_ns = min(stop_ns - 1, now + state.slice_ns // SWITCH_SLICES, others_ns - 1)
+            to_ns = min(stop_ns - 1, now + slice_ns, others_ns - 1)
             switch_row = world.switches[place - trunks]
             _advance(switch_row.advance, (switch_row.manager, max(now, to_ns)))
             state.pending = place - trunks

@@ -24,7 +24,15 @@ from p4fabric.simulate.jit import CALLEE
 Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`
 
 
+SEEDED = 1 << 32
+SEED_BYTES = 16
+
+
 class Batch(NamedTuple):
+    """Rows of packets. In virtual time a packet to send may be *seeded*: of its payload only the
+    first N bytes are in its row, and SEED_BYTES behind them, of which World.fill makes the others
+    when the packet arrives at its switch. Its length has N times SEEDED added."""
+
     packets: np.ndarray  # uint32[rows, words], network byte order
     lengths: np.ndarray  # int64[rows], bytes
     destinations: np.ndarray  # int64[rows]

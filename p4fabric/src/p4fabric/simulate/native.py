@@ -81,6 +81,10 @@ if INTERPRETED:
         """Copy `count` bytes between addresses that do not overlap."""
         ctypes.memmove(int(target), int(source), int(count))
 
+    def equal(one: int, other: int, count: int) -> bool:
+        """True if `count` bytes at two addresses are the same."""
+        return ctypes.string_at(int(one), int(count)) == ctypes.string_at(int(other), int(count))
+
     def prefetch(address: int, count: int) -> None:
         """Have the processor fetch `count` bytes, which will be read soon. Only costs time here."""
 
@@ -125,6 +129,22 @@ else:
     def copy(target, source, count):
         """Copy `count` bytes between addresses that do not overlap."""
         _copy(target, source, count)  # numba gives the first argument
+
+    @intrinsic
+    def _compare(typing_context, one, other, count):
+        def generate(context, builder, signature, args):
+            byte = ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.IntType(32), [byte, byte, ir.IntType(64)])
+            function = cgutils.get_or_insert_function(builder.module, kind, "memcmp")
+            places = [builder.inttoptr(each, byte) for each in args[:2]]
+            return builder.call(function, [*places, args[2]])
+
+        return types.int32(types.int64, types.int64, types.int64), generate
+
+    @njit(cache=True)
+    def equal(one, other, count):
+        """True if `count` bytes at two addresses are the same."""
+        return _compare(one, other, count) == 0  # numba gives the first argument
 
     def _prefetch(typing_context, address, to_write):
         def generate(context, builder, signature, args):

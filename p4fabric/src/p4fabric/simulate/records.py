@@ -12,6 +12,7 @@ those of plain Python, so the warning is switched off.
 
 from __future__ import annotations
 
+import mmap
 import warnings
 from functools import cache
 from typing import Any
@@ -54,6 +55,13 @@ def new_record(kind: np.dtype, **fields: int) -> np.record:
         for name, value in fields.items():
             numbers[places[name]] = value
     return numbers.view(kind)[0]
+
+
+def untouched(rows: int, kind: np.dtype) -> np.ndarray:
+    """A table of zeros that takes memory only where it is written to, however short it is. numpy
+    clears memory that was in use before."""
+    memory = mmap.mmap(-1, rows * kind.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, kind, rows)
 
 
 @cache

@@ -86,7 +86,14 @@ HOST = record(
 
 # A row of World.switches: addresses of the traffic manager and of functions of tm.h
 SWITCH = record(
-    "manager", "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
+    "manager",
+    "receive",
+    "receive_ahead",
+    "receive_seeded",  # 0: it takes whole packets alone
+    "advance",
+    "next_event",
+    "outputs",
+    "outputs_clear",
 )
 
 
@@ -115,6 +122,7 @@ class World(NamedTuple):
     places: np.ndarray  # int64[3], addresses of `arrived`, `out` and `deadline`
     deadline: np.ndarray  # int64[1], of the last step
     frame: np.ndarray  # uint8[B], that a host is sending
+    fill: np.ndarray  # int64[1], address of the tm_fill for seeded packets (machine.Batch); 0: none
     left: np.ndarray  # int64[2], where the traffic manager says what has left
 
 
@@ -144,6 +152,7 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, memory: FrameM
         places=np.zeros(3, np.int64),
         deadline=np.zeros(1, np.int64),
         frame=np.zeros(memory.frame_bytes, np.uint8),
+        fill=np.zeros(1, np.int64),
         left=np.zeros(2, np.int64),
     )
 

@@ -58,6 +58,7 @@ def listen(nodes: Nodes, ports: Mapping[str, Collection[int]], seen: Seen) -> li
             made = _entering(name, chosen, _RECEIVE(int(row[field])), seen)
             kept.append(made)
             row[field] = ctypes.cast(made, c_void_p).value
+        row.receive_seeded = 0  # who listens wants all bytes
         outputs, clear = _OUTPUTS(int(row.outputs)), _CLEAR(int(row.outputs_clear))
         made = _leaving(name, chosen, outputs, clear, seen)
         kept.append(made)

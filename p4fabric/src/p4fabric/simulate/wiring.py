@@ -12,7 +12,8 @@ from p4fabric.base.topology import Topology
 from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.machine import Batch
 from p4fabric.simulate.placed_machine import Placed
-from p4fabric.simulate.state import World, new_world
+from p4fabric.simulate.records import names_of
+from p4fabric.simulate.state import SWITCH, World, new_world
 
 ROWS_IN = 64  # of the batch of packets to a host,
 ROWS_OUT = 1024  # and from it
@@ -55,5 +56,4 @@ def empty_world(
 def _functions(switch: Switch) -> tuple[int, ...]:
     """A row of World.switches."""
     entry = switch.entry_points()
-    names = "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
-    return (switch.address, *(entry[name] for name in names))
+    return (switch.address, *(entry[name] for name in names_of(SWITCH)[1:]))

@@ -9,13 +9,25 @@ enum { FOR_INGRESS, FOR_SESSION }; /* the kinds of passes that wait */
 
 /* ---- bytes ---- */
 
+/* Behind the parser a packet's state has its headers, and only the payload is left to keep. Lossless links look into
+ * the bytes of packets that wait. */
 static int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
     p4_packet *packet = &q->packet;
-    frame *f = tm_frame_new(tm, packet->length);
+    if (tm->lossless) {
+        frame *f = tm_frame_new(tm, packet->length);
+        if (!f) return 0;
+        memcpy(f->data, packet->data, packet->length);
+        packet->payload = f->data + (packet->payload - packet->data);
+        packet->data = f->data;
+        q->bytes = f;
+        return 1;
+    }
+    packet->data = NULL;
+    if (!packet->payload_length) return 1;
+    frame *f = tm_frame_new(tm, packet->payload_length);
     if (!f) return 0;
-    memcpy(f->data, packet->data, packet->length);
-    if (packet->payload) packet->payload = f->data + (packet->payload - packet->data);
-    packet->data = f->data;
+    memcpy(f->data, packet->payload, packet->payload_length);
+    packet->payload = f->data;
     q->bytes = f;
     return 1;
 }
