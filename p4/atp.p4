@@ -147,6 +147,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 next.state = HELD;
                 next.since = standard.ingress_global_timestamp;
             }
+            COUNT_UNHELD
         } else if (meta.event == DUPLICATE) {
             meta.heading = NOWHERE;
         } else if (meta.event == RE_EMIT) {

@@ -94,12 +94,20 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         size = 65536;
     }
 
-#ifdef ZEROS
+#if defined(ZEROS) || defined(TOKENS)
     /* The workers that a copy of a result is for, those behind its port: of the 256 among which is
      * the worker that the packet names, and whether there are others. */
     bit<1>   known = 0;
     bit<256> behind = 0;
     bit<1>   others = 0;
+
+#define IS_FOR_SOME                                                   \
+    (hdr.ina.kind == KIND_RESULT && (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0)
+#ifdef TOKENS
+#define NEEDS_MEMBERS ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_RESULT)
+#else
+#define NEEDS_MEMBERS IS_FOR_SOME
+#endif
 
     action set_behind(bit<256> workers, bit<1> more) {
         known = 1;
@@ -113,7 +121,9 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         default_action = NoAction();
         size = 65536;
     }
+#endif
 
+#ifdef ZEROS
     action omit_values() {
         hdr.values.setInvalid();
 #if VALUE_BITS < 32
@@ -144,18 +154,26 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                     count_departure(cause);
                 }
 #endif
-#ifdef ZEROS
-                /* A copy that is for no worker that needs the values goes without them. */
-                if (hdr.ina.kind == KIND_RESULT &&
-                    (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0) {
+#if defined(ZEROS) || defined(TOKENS)
+                if (NEEDS_MEMBERS) {
                     members.apply();
+#ifdef TOKENS
+                    /* A copy of tokens that is for none of those that get them is dropped. */
+                    if (known == 1 && others == 0 &&
+                        (behind & (bit<256>) hdr.workers.bitmap) == 0) {
+                        mark_to_drop(standard);
+                    }
+#endif
+#ifdef ZEROS
+                    /* A copy that is for no worker that needs the values goes without them. */
                     bit<256> needed = behind & ((bit<256>) 1 << hdr.ina.next_exponent);
                     if ((hdr.ina.flags & FLAG_FROM_ONE) != 0) {
                         needed = (behind ^ needed) | (bit<256>) others;
                     }
-                    if (known == 1 && needed == 0) {
+                    if (known == 1 && needed == 0 && IS_FOR_SOME) {
                         omit_values();
                     }
+#endif
                 }
 #endif
             }

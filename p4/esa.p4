@@ -182,6 +182,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 next.state = HELD;
                 next.since = standard.ingress_global_timestamp;
             }
+            COUNT_UNHELD
         } else if (meta.event == DUPLICATE) {
             meta.heading = NOWHERE;
         } else if (meta.event == RE_EMIT) {
@@ -192,6 +193,9 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             occupy();
             meta.move = TRADE;           // the old values leave, not the packet's
             take_content((slot.flags & ~FOR_SOME) | FLAG_PARTIAL);
+#ifdef TOKENS
+            hdr.workers.wanted = 0;      // the newcomer's
+#endif
         } else if (meta.event == SWAP_HELD || meta.event == GHOST) {
             vacate(DISCARDED);           // a held sum has left: not once more
             occupy();

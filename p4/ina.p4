@@ -6,8 +6,8 @@
  * A field that a system does not use is 0. docs/wire.md describes every field. The parser and
  * the deparser are in parser.p4.
  *
- * Compile-time parameters: VALUES and VALUE_BITS (see values.p4), and BITMAP_WIDTH, the number of workers that
- * a bitmap can name.
+ * Compile-time parameters: VALUES and VALUE_BITS (see values.p4), BITMAP_WIDTH, the number of workers that
+ * a bitmap can name, and TOKENS: packets name the workers that get tokens and give answers (tokens.p4).
  */
 #ifndef INA_P4
 #define INA_P4
@@ -116,7 +116,10 @@ header ina_t {
 }
 
 header workers_t {
-    bitmap_t bitmap;         // bit n: worker n is in the sum
+#ifdef TOKENS
+    bitmap_t wanted;         // of a sum of some workers: these complete it; 0: all of the job's
+#endif
+    bitmap_t bitmap;         // bit n: worker n is in the sum, or (of tokens) is to get it
 }
 
 header values_t {
@@ -164,7 +167,11 @@ const bit<32> PORTS = 512;               // that a switch can have
      ((hdr.udp.isValid() && hdr.udp.destination == INA_PORT) ||       \
       (hdr.ip.isValid() && hdr.ip.protocol == PROTOCOL_UDP && hdr.ip.ihl != 5)))
 
+#ifdef TOKENS
+const bit<16> INA_BYTES = 24 + 2 * BITMAP_WIDTH / 8;   // ina and workers
+#else
 const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
+#endif
 const bit<16> VALUES_BYTES = 4 * VALUES;
 #ifdef MX8
 const bit<16> SHORT_VALUES_BYTES = VALUES + VALUES / 32;

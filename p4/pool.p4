@@ -131,3 +131,15 @@
         held_time.read(n, (bit<32>) slot.job);
         held_time.write((bit<32>) slot.job, n + (bit<64>) meta.spent);
     }
+
+#ifdef TOKENS
+    /* A complete sum that is not held counts as one that is released at once. */
+    action count_unheld() {
+        bit<64> n;
+        releases.read(n, (bit<32>) slot.job);
+        releases.write((bit<32>) slot.job, n + (bit<64>) meta.unheld);
+    }
+#define COUNT_UNHELD count_unheld();
+#else
+#define COUNT_UNHELD
+#endif

@@ -3,6 +3,9 @@
  * Included by a program that has defined the control Pool. Words in capitals are steps of the formats
  * in zeros.p4, short_values.p4 and delivery.p4, which are empty unless the switch is compiled for them.
  */
+#define HOLDS_NOTHING meta.unheld = meta.hold; meta.hold = 0;
+#include "tokens.p4"
+
 control PoolIngress(inout headers_t hdr, inout metadata_t meta,
                     inout standard_metadata_t standard) {
 #include "pool_tables.p4"
@@ -17,6 +20,9 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
         meta.move = KEEP;
         meta.overflow = 0;
         meta.aggregated = 0;
+#ifdef TOKENS
+        meta.unheld = 0;
+#endif
 #ifdef DELIVERY
         meta.delivered = 0;
 #endif
@@ -36,6 +42,7 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.heading = TO_WORKERS;
             }
             job.apply();
+            WITH_WANTED
         }
 
         if (meta.aggregated == 1) {

@@ -80,6 +80,9 @@ struct metadata_t {
     mac_t    mac;
     ipv4_t   ip;
     bit<1>   hold;                       // release on the result instead of on completion
+#ifdef TOKENS
+    bit<1>   unheld;                     // so it would be, but for tokens (tokens.p4)
+#endif
     bit<1>   downgrading;
     bit<2>   preemption;
     bit<48>  max_age;                    // 0: aggregators do not age

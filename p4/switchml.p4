@@ -45,6 +45,8 @@
  */
 #include "ina.p4"
 #include "aggregation.p4"
+#define HOLDS_NOTHING                    // the owner of tokens frees a set, by its next chunk there
+#include "tokens.p4"
 
 #ifndef SETS
 #define SETS 2
@@ -348,6 +350,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             WITH_WIDE_VALUES
             meta.job = hdr.ina.job;
             job.apply();
+            WITH_WANTED
         }
 
         if (meta.aggregated == 1 && hdr.ina.kind == KIND_RESULT) {

@@ -21,8 +21,10 @@ from testbed.traffic.rank_layout import Exchange, StagedRanks
 from testbed.traffic.server_steps import ACROSS, IN, by_server
 from testbed.traffic.trace import TraceError
 
-FLOWS, SETS, RAILS = "flows", "sets", "rails"
-CALLS = (FLOWS, SETS, RAILS)
+FLOWS, SETS, PACKETS, RAILS = "flows", "sets", "packets", "rails"
+CALLS = (FLOWS, SETS, PACKETS, RAILS)
+OF_OWNER = "tokens"  # of the groups of owners
+MOST_MEMBERS = 256  # of one, which switches tell apart behind a port (p4/egress.p4)
 NAME = "experts"  # of the sets' groups
 MAX_SETS = 4096
 DROPPED = "dropped"  # of what a program says of itself: answers that tokens go without
@@ -47,8 +49,8 @@ def with_experts(
     program: Program, routing: ExpertRouting, calls: str, per_server: int = 1
 ) -> Program:
     """The program whose exchanges (Template.exchanges) go to the experts that `routing` draws:
-    calls: FLOWS: all_to_alls with parts; SETS: calls of sets; RAILS: two all_to_alls with parts, of
-    servers with `per_server` neighbouring ranks. Raises TraceError."""
+    calls: FLOWS: all_to_alls with parts; SETS: calls of sets; PACKETS: `in_packets`; RAILS: two
+    all_to_alls with parts, of servers with `per_server` neighbouring ranks. Raises TraceError."""
     graphs = program.ranks
     assert isinstance(graphs, StagedRanks)
     sets = _Sets()
@@ -98,14 +100,43 @@ def with_experts(
     if calls == RAILS:
         groups, routes = groups | steps, (*routes, *map(GroupRoute, steps))
         return replace(program, groups=groups, ranks=tuple(made), routes=routes)
-    if len(sets.names) > MAX_SETS:
+    if calls == SETS and len(sets.names) > MAX_SETS:
         raise TraceError(
             f"experts: {len(sets.names)} sets of ranks, each a communicator; allowed: up to"
             f" {MAX_SETS}. Take calls: {FLOWS}, fewer ranks of ep, or a shorter sequence"
         )
     groups |= {name: ranks for ranks, name in sets.names.items()}
     routes += tuple(GroupRoute(name) for name in sets.names.values())
-    return replace(program, groups=groups, ranks=tuple(made), routes=routes)
+    made_of_sets = replace(program, groups=groups, ranks=tuple(made), routes=routes)
+    return in_packets(made_of_sets) if calls == PACKETS else made_of_sets
+
+
+def in_packets(program: Program) -> Program:
+    """The program whose dispatches and combines travel in a communicator of their root and all
+    ranks to which it has any. Their packets name the ranks of the call."""
+    members: dict[int, set[int]] = {}
+    carried: set[str] = set()
+    for nodes in program.ranks:
+        for node in nodes:
+            if node.kind in ("dispatch", "combine"):
+                members.setdefault(node.peer, set()).update(program.groups[node.group])
+                carried.add(node.group)
+    names = {root: f"{OF_OWNER}.{root}" for root in sorted(members)}
+    groups = {names[root]: (root, *sorted(members[root] - {root})) for root in names}
+
+    def change(node: Node) -> Node:
+        of_tokens = node.kind in ("dispatch", "combine")
+        return replace(node, through=names[node.peer]) if of_tokens else node
+
+    ranks = tuple(tuple(map(change, nodes)) for nodes in program.ranks)
+    others = {node.group for nodes in ranks for node in nodes if node.group and not node.through}
+    routes = [each for each in program.routes_with() if each.group not in carried - others]
+    return replace(
+        program,
+        groups=program.groups | groups,
+        ranks=ranks,
+        routes=(*routes, *map(GroupRoute, groups)),
+    )
 
 
 def _parts(ranks: Ranks, rank: int, exchange: Exchange, routing: ExpertRouting) -> Ranks:

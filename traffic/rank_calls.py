@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -34,6 +35,7 @@ class Call:
     share_at: int = 0
     from_one: bool = False
     from_others: bool = False
+    wanted: tuple[int, ...] = ()  # members beside the root, where packets name them
 
     @property
     def gives(self) -> int:
@@ -48,6 +50,11 @@ class Group:
     route: GroupRoute
     ranks: tuple[int, ...]
     calls: tuple[Call, ...]
+
+    @property
+    def of_tokens(self) -> bool:
+        """True if packets name the ranks of each call; the first rank is the root of all."""
+        return bool(self.calls[0].wanted)
 
 
 def _of_source(make: Callable[Concatenate[Source, P], T]) -> Callable[Concatenate[What, P], T]:
@@ -86,6 +93,31 @@ def load_groups(source: Source, values: int) -> tuple[Group, ...]:
     """The communicators of several ranks in which there are calls, with `values` values per packet.
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
     return _groups_of(load_program(source), values)
+
+
+def calls_by_route(nodes: Sequence[Node]) -> dict[GroupRoute, list[tuple[str, int]]]:
+    """A rank's calls of each communicator in order, each by its group and its number there."""
+    found: dict[GroupRoute, list[tuple[str, int]]] = {}
+    seen: Counter[tuple[GroupRoute, str]] = Counter()
+    for node in nodes:
+        if node.kind in CARRIED:
+            found.setdefault(node.route, []).append((node.group, seen[node.route, node.group]))
+            seen[node.route, node.group] += 1
+    return found
+
+
+@_of_source
+def load_token_calls(source: Source) -> dict[GroupRoute, dict[tuple[str, int], int]]:
+    """Numbers of the calls in which owners give or get tokens, of each owner's communicator, by the
+    calls' groups and numbers there."""
+    program = load_program(source)
+    owners: dict[GroupRoute, int] = {}
+    for nodes in program.ranks:
+        owners |= {node.route: node.peer for node in nodes if node.through}
+    return {
+        route: {call: n for n, call in enumerate(calls_by_route(program.ranks[owner])[route])}
+        for route, owner in owners.items()
+    }
 
 
 @_of_source
@@ -127,7 +159,9 @@ def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> 
     if kind.rooted:
         root = ranks.index(node.peer)
         from_one, others = not kind.sums, kind.gives == OTHERS
-        return Call(node, max(count, 1), WHOLE, root * WHOLE, from_one, others)
+        members = program.groups[node.group] if node.through else ()
+        wanted = tuple(sorted(ranks.index(each) for each in members if each != node.peer))
+        return Call(node, max(count, 1), WHOLE, root * WHOLE, from_one, others, wanted)
     if not kind.parts:
         return Call(node, max(count, 1))
     part = _whole_packets(count if kind.gives == OWN else -(-count // size), values)

@@ -63,10 +63,13 @@ class Node:
     id: int = 0  # in the file, for messages
     algorithm: str = ""  # of hosts that carries a collective; "": the experiment's system
     sum: str = ""  # format of a collective's sums; "": the system's
+    # The group whose communicator carries a dispatch or combine of some of its ranks, which packets
+    # name (expert_calls.in_packets); "": its own group's.
+    through: str = ""
 
     @property
     def route(self) -> GroupRoute:
-        return GroupRoute(self.group, self.algorithm, self.sum)
+        return GroupRoute(self.through or self.group, self.algorithm, self.sum)
 
 
 def width_of(node: Node) -> int:

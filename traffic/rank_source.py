@@ -13,6 +13,7 @@ from pathlib import Path
 from testbed.collective_kinds import COLLECTIVES, OWN
 from testbed.traffic import chakra, simai
 from testbed.traffic.call_algorithms import AlgorithmRules, of_json, with_algorithms
+from testbed.traffic.expert_calls import in_packets
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_graph import COMPUTE, Node, Program, width_of
 from testbed.traffic.rank_layout import StagedRanks
@@ -27,16 +28,21 @@ SUFFIXES = (chakra.SUFFIX, simai.SUFFIX)
 class FileSource:
     """Traces (`NAME.et`, or the first rank's file), or a workload of SimAI (`NAME.txt`), of which
     `replicas` and `stage` say the slice. scale: factor on the bytes of each call and transfer.
-    routes: which algorithms of hosts carry which calls."""
+    routes: which algorithms of hosts carry which calls. packets: those of tokens name their ranks
+    in packets."""
 
     file: str
     scale: float = 1.0
     replicas: int | None = None
     stage: int | None = None
     routes: AlgorithmRules | None = None
+    packets: bool = False
 
     def __str__(self) -> str:
-        return json.dumps(asdict(self))
+        given = asdict(self)
+        if not self.packets:  # as texts were before there was a choice
+            del given["packets"]
+        return json.dumps(given)
 
     @property
     def path(self) -> Path:
@@ -73,7 +79,8 @@ class FileSource:
                 raise TraceError(
                     f"{self.file}: traces have all ranks, so they have no slice; take {key} out"
                 )
-        return with_algorithms(scaled(chakra.load(self.file), self.scale), self.routes)
+        made = scaled(chakra.load(self.file), self.scale)
+        return with_algorithms(in_packets(made) if self.packets else made, self.routes)
 
 
 class _Generated:

@@ -34,6 +34,8 @@ MARK_UNIT = 1 << 24  # of a probability in p4/egress.p4
 def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
     """The P4 program of the switches: file, definitions, include folders."""
     definitions = {"VALUES": platform.values, "BITMAP_WIDTH": platform.bitmap_bits}
+    if platform.tokens:
+        definitions |= {"BITMAP_WIDTH": platform.bitmap_bits // 2, "TOKENS": 1}
     if platform.value_bits < 32:
         definitions["VALUE_BITS"] = platform.value_bits
     if platform.numbers > FEWEST_JOBS:

@@ -90,7 +90,9 @@ def copy_to(
     topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
         rid = _add_copy(topology, switch, port, child, tree, "address", copies, calls)
-        if (job.job.is_program or job.ranks is not None) and platform.omits_zeros:
+        if (job.job.is_program or job.ranks is not None) and (
+            platform.omits_zeros or platform.tokens
+        ):
             found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
             members = sum(1 << worker for worker in found)
             for block in range(-(-len(workers) // BLOCK)):

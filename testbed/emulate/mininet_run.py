@@ -447,7 +447,7 @@ class Repetition:
         counters, links, departures, losses = [], [], [], []
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
-            departures += collect.departure_rows(setup.platform, name, left)
+            departures += collect.departure_rows(setup, name, left)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,14 @@ class LinkDirection:
     ecn_max_probability: float = 1.0
 
 
-def bitmap_bits(jobs: Iterable[Job]) -> int:
+def worker_bits(jobs: Iterable[Job]) -> int:
     """Width of a bitmap of workers that fits the largest of these jobs."""
     return bitmap_width(max(job.workers for job in jobs))
+
+
+def bitmap_bits(jobs: Sequence[Job]) -> int:
+    """Width of a packet's bitmaps: two where those of tokens name their ranks, else one."""
+    return worker_bits(jobs) << any(job.tokens_in_packets for job in jobs)
 
 
 class Experiment(ExperimentFile):
@@ -90,7 +95,7 @@ class Experiment(ExperimentFile):
 
     @property
     def bitmap_bits(self) -> int:
-        """Width of a bitmap of workers, which fits the largest job."""
+        """Width of a packet's bitmaps of workers, each of which fits the largest job."""
         kinds = self._source.of_kind if self._source is not None else ()
         return bitmap_bits((*self.jobs, *kinds))
 
@@ -103,7 +108,8 @@ class Experiment(ExperimentFile):
     def aggregator_bytes(self) -> int:
         """Switch memory of one aggregator."""
         bits = sum_bits(self.system, self.system_entry, self.jobs)
-        return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits, bits)
+        width = self.bitmap_bits >> any(job.tokens_in_packets for job in self.jobs)
+        return self.system_entry.aggregator_bytes(self.values_per_packet, width, bits)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

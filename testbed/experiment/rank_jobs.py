@@ -15,14 +15,16 @@ from p4fabric.base.errors import did_you_mean, sentence
 
 from testbed.collective_kinds import CARRIED
 from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
+from testbed.number_formats import INT32, format_of
+from testbed.systems import SYSTEMS
 from testbed.traffic import rank_source
 from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
-from testbed.traffic.expert_calls import DROPPED, RAILS
+from testbed.traffic.expert_calls import DROPPED, MOST_MEMBERS, RAILS
 from testbed.traffic.expert_routing import read_counts
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
-from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.rank_graph import COMPUTE, Program
 from testbed.traffic.rank_source import FileSource, InferenceSource, Source, TransformerSource
 from testbed.traffic.serving import PREFILL, Lengths, drawn, drawn_arrivals, read_requests
 from testbed.traffic.trace import Layer, Trace, TraceError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from testbed.experiment.schema_jobs import Job, RankModel
+    from testbed.systems.options import SystemOptions
     from testbed.traffic.call_algorithms import AlgorithmRules
 
 # What a program does not have, with its value where the file does not say it.
@@ -58,7 +61,9 @@ def source_of(
         file = file.with_suffix(FIRST)
     if isinstance(model, str):
         return FileSource(str(file), job.scale, routes=routes)
-    return FileSource(str(file), job.scale, model.replicas, model.stage, routes)
+    return FileSource(
+        str(file), job.scale, model.replicas, model.stage, routes, job.tokens_in_packets
+    )
 
 
 def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> Transformer:
@@ -248,9 +253,32 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
         ):
             if is_wrong:
                 found.append((key, f"requests with times of arrival need {needed}"))
+    if job.tokens_in_packets and (why := _why_no_tokens(program, parts.get("system"))):
+        found.append(("model", f"experts.calls: packets needs {why}. Take calls: sets"))
     if why := why_no_groups(parts):
         found.append(("model", f"is a program of ranks, which {why}"))
     return found
+
+
+def _why_no_tokens(program: Program, options: SystemOptions | None) -> str:
+    """Need of tokens whose packets name their ranks that an experiment does not meet; "": none."""
+    entry = SYSTEMS.get(options.name) if options is not None else None
+    if entry is not None and not entry.carries_tokens:
+        names = (each.name for each in SYSTEMS.values() if each.carries_tokens)
+        return f"one of the systems {', '.join(names)}; found {entry.name}"
+    form = format_of(options)
+    if entry is not None and (form.adder != INT32 or form.is_bytes):
+        return f"sums of int32 or int16; found sum: {form.name}"
+    nodes = (node for nodes in program.ranks for node in nodes if node.through)
+    ranks = {node.route: program.groups[node.through] for node in nodes}
+    if not ranks:
+        return "calls of dispatch or combine, of which the program has none"
+    most = max(map(len, ranks.values()))
+    if most > MOST_MEMBERS:
+        return f"up to {MOST_MEMBERS} ranks of ep; found {most}"
+    if any(route.algorithm or route.sum for route in ranks):
+        return "calls of the system; found an algorithm of hosts or a format for them (collectives)"
+    return ""
 
 
 def why_no_groups(parts: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from testbed.costs.profile import Costs, costs_in
 from testbed.experiment import bmv2_limits, number_checks, resolve_arrivals, sampled_layers
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
-from testbed.experiment.experiment import Experiment, bitmap_bits
+from testbed.experiment.experiment import Experiment, bitmap_bits, worker_bits
 from testbed.experiment.link_buffers import lossless_links
 from testbed.experiment.lossless_checks import RESTARTS, UNCOUNTED, lossy_links, short_queues
 from testbed.experiment.planned_faults import check as check_faults
@@ -177,7 +177,7 @@ def _memory(
             return
         each_bytes = entry.aggregator_bytes(
             values_per_packet,
-            bitmap_bits((*jobs, *kinds)),
+            worker_bits((*jobs, *kinds)),
             number_checks.sum_bits(system, entry, jobs),
         )
         key, count = "size", memory.size_bytes // each_bytes

@@ -36,7 +36,7 @@ from testbed.experiment.schema_serving import Requests, ServingChecks
 from testbed.number_formats import FORMATS
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
-from testbed.traffic.expert_calls import CALLS, SETS
+from testbed.traffic.expert_calls import CALLS, PACKETS, SETS
 from testbed.traffic.layer_sample import SIZES, TOLERANCE, USUAL_SIZES
 from testbed.traffic.serving import PREFILL, SERVING
 from testbed.traffic.trace import GPUS
@@ -194,9 +194,11 @@ class Experts(Section):
     calls: Annotated[str, Choice(CALLS)] = Field(
         default=SETS,
         description="`sets`: a dispatch and a combine for each rank and set of ranks that hold"
-        " experts of its tokens, which the system carries; `flows`: all_to_alls, in flows between"
-        " ranks; `rails`: two, of which one brings a token once to each other server with its"
-        " experts, over the network card of its owner's place there, and one goes on inside.",
+        " experts of its tokens, which the system carries, each in a communicator; `packets`: the"
+        " same in one communicator for each rank with tokens, and packets name the set; `flows`:"
+        " all_to_alls, in flows between ranks; `rails`: two, of which one brings a token once to"
+        " each other server with its experts, over the network card of its owner's place there, and"
+        " one goes on inside.",
     )
     skew: Annotated[float, Number(0, 10)] = Field(
         default=0.0,
@@ -348,6 +350,13 @@ class RankModel(Section):
             what, needed, others = f"kind: {self.kind}", ("batch", "requests"), OF_TRAINING
         elif self.transformer:
             what, needed, others = "transformer", OF_TRAINING[:2], (*OF_FILE, *OF_SERVING)
+        if self.transformer is None and self.experts is not None:
+            others = tuple(name for name in others if name != "experts")
+            if self.experts.model_fields_set - {"calls"} or self.experts.calls not in OF_CALLS:
+                found = f"experts: {self.experts.model_dump(exclude_unset=True)}"
+                raise as_pydantic(
+                    FieldError(found, "calls: sets or packets, since a file has calls")
+                )
         for name in others:
             if getattr(self, name) is not None:
                 raise as_pydantic(FieldError(name, f"keys that belong to {what}"))
@@ -370,6 +379,7 @@ class RankModel(Section):
 
 
 FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
+OF_CALLS = (SETS, PACKETS)  # how dispatches and combines of a file travel
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
 OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample", "experts")
@@ -596,6 +606,12 @@ class Job(JobShape):
     def has_ranks(self) -> bool:
         """True if it replays a program of ranks (testbed/traffic/rank_graph.py)."""
         return isinstance(self.model, RankModel) or self.model.endswith(".et")
+
+    @property
+    def tokens_in_packets(self) -> bool:
+        """True if its dispatches and combines name their ranks in packets."""
+        asked = None if isinstance(self.model, str) else self.model.experts
+        return asked is not None and asked.calls == PACKETS
 
     def rank_groups(self, values: int) -> tuple[Group, ...]:
         """The communicators of such a job, once loaded, with `values` values per packet."""

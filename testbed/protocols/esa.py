@@ -47,7 +47,8 @@ def index_of(mode, aggregators, start, fragment):
 def places_of(spec: HostSpec) -> dict[str, int]:
     """Places of a job's fragments in the pool, as fields of its hosts' configurations."""
     options, job = spec.options_of(PoolSpec), spec.job
-    mode, aggregators = MODES[options.index], options.aggregators
+    # Tokens have no window positions, which give other systems' fragments their places.
+    mode, aggregators = MODES.get(options.index, HASH), options.aggregators
     start = start_of(mode, salt_of(job.seed, job.number), aggregators, options.whole_pool)
     return {"index_mode": mode, "aggregators": aggregators, "index_start": start}
 

@@ -161,6 +161,8 @@ class JobSpec(Part):
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and who gives values (given.ONE, OTHERS, or 0: all)
     shares: tuple[tuple[int, int, int], ...] = ()
+    # Of an owner's tokens, which is worker 0: of each tensor the other workers that take part
+    wanted: tuple[tuple[int, ...], ...] = ()
     levels: tuple[int, ...] = ()  # priority of each tensor; 0, and without: by the policy
     transport: TransportSpec = field(default_factory=TransportSpec)
 
@@ -414,6 +416,7 @@ class HostSpec(Part):
         the same code anywhere, and takes little memory."""
         tensor = replace(self.job.tensors[0], values=2 * self.job.values)
         job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
+        job = replace(job, wanted=job.wanted[:1])
         compute = self.compute and replace(self.compute, steps=())
         peers = ("127.0.0.1",) * len(self.peers)
         program = self.program and replace(self.program, port=0)  # has the graph

@@ -9,7 +9,7 @@ other, but never the root.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from p4fabric.base.errors import UserError
 from p4fabric.base.hops import next_hops, switch_of
@@ -87,6 +87,31 @@ def job_tree(
         },
         forwarding=topology.forwarding,
     )
+
+
+def rerooted(tree: JobTree, workers: tuple[str, ...]) -> JobTree:
+    """The same links with the first worker as their target."""
+    around = {switch: list(found) for switch, found in tree.children.items()}
+    for switch, hop in tree.parent.items():
+        around[switch].append(hop)
+    parent: dict[str, tuple[int, str]] = {}
+    below: dict[str, tuple[int, ...]] = {}
+
+    def enter(node: str, above: str) -> tuple[int, ...]:
+        if node not in around:
+            return (workers.index(node),)
+        parent[node] = next(hop for hop in around[node] if hop[1] == above)
+        found = [enter(child, node) for _, child in around[node] if child != above]
+        below[node] = tuple(sorted(number for each in found for number in each))
+        return below[node]
+
+    owner = workers[0]
+    enter(next(switch for switch, hops in around.items() if owner in dict(hops).values()), owner)
+    children = {
+        switch: tuple(sorted(hop for hop in hops if hop != parent[switch]))
+        for switch, hops in around.items()
+    }
+    return replace(tree, target=owner, parent=parent, below=below, children=children)
 
 
 def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:

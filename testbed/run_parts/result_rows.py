@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from p4fabric.base.flow import Flow
 
     from testbed.protocols.host_spec import HostSpec
-    from testbed.setup import JobSetup, Platform
+    from testbed.setup import JobSetup, Platform, Setup
     from testbed.traffic.trace import Trace
 
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
@@ -518,11 +518,12 @@ def whole_sums(
     return {number: share for number, share in shares.items() if share}
 
 
-def departure_rows(platform: Platform, switch: str, departed: Iterable[Departed]) -> list[Row]:
-    """Table departures: those of one switch."""
+def departure_rows(setup: Setup, switch: str, departed: Iterable[Departed]) -> list[Row]:
+    """Table departures: those of one switch. Owners of tokens are ranks, not servers."""
     packets: Counter[tuple[int, bool, str]] = Counter()
     for number, at_ps, cause, count in departed:
-        packets[int(platform.owners[number]), at_ps, cause] += count
+        at_ps = at_ps and not (number in setup.groups and setup.groups[number].of_tokens)
+        packets[int(setup.platform.owners[number]), at_ps, cause] += count
     return [
         {"switch": switch, "job": job, "at_ps": at_ps, "cause": cause, "packets": count}
         for (job, at_ps, cause), count in packets.items()

@@ -62,4 +62,9 @@ def new_machine(spec: HostSpec) -> Any:
         from testbed.workload import worker
 
         return worker.transfer_machine(spec)
+    if spec.job.wanted:
+        from testbed.protocols import tokens
+        from testbed.workload import worker
+
+        return worker.worker_machine(tokens.new_worker(spec), spec)
     return scheme_of(spec.job.system).machine(spec)

@@ -156,7 +156,7 @@ class PoolScheme(ServerScheme):
             return
         if switch in adding:
             send_up_tree(topology, switch, number, tree, calls)
-            if platform.delivers:
+            if platform.delivers and not job.of_tokens:
                 deliver(platform, switch, job, calls)
         copy_to(platform, switch, job, tree.children[switch], tree.below, calls)
 

@@ -184,6 +184,8 @@ def add_on_tree(
         return
     complete = sum(1 << worker for worker in tree.below[switch])
     step = job.window * _options(platform).sets
+    if job.of_tokens:  # a switch sees some of the chunks
+        step = job.last_fragment
     parameters = [complete, int(switch == root), part.base, part.slots, job.last_fragment, step]
     calls.append(("table_add", "job", "aggregate", [number, *numbers], parameters))
     receivers = tree.receivers(switch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from p4fabric.base.errors import UserError
 
 from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
@@ -20,7 +21,7 @@ from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_pa
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
 from testbed.routing.group_server import nearest
-from testbed.routing.job_tree import JobTree, job_tree, root_switch
+from testbed.routing.job_tree import JobTree, job_tree, rerooted, root_switch
 from testbed.routing.plan import JobPlan
 from testbed.routing.sum_paths import MOST_ROOTS, SumPaths, per_root, unpinned
 from testbed.setup.communicator import Communicator
@@ -65,6 +66,7 @@ def platform_of(
         links_fail=any(fault.of_link for fault in experiment.faults),
         paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),
+        tokens=any(job.tokens_in_packets for job in experiment.jobs),
         packs_sums=packs_sums(experiment.system, experiment.system_entry, experiment.jobs),
         mixes_integers=mixes_integers(experiment.system, experiment.jobs),
         lossless=lossless_of(experiment.links),
@@ -206,7 +208,9 @@ def groups_of(setup: Setup, jobs: Iterable[int]) -> dict[int, JobSetup]:
             name = f"{parent.name}, group {str(group.route) or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
             _, algorithm, form = group.route
-            made = start_job(setup, number, described, number, algorithm, job, sum=form)
+            made = start_job(
+                setup, number, described, number, algorithm, job, sum=form, tokens=group.of_tokens
+            )
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
 
@@ -230,15 +234,16 @@ def start_job(
     owner: int | None = None,
     changes: Sequence[LinkChange] = (),
     sum: str = "",
+    tokens: bool = False,
 ) -> JobSetup:
     """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
     it is planned for alone. algorithm: of hosts, in place of the system. owner: the job that a
     group's ranks are of. changes: of links, while the job runs. sum: format, in place of the
-    system's. Raises UserError."""
+    system's. tokens: its first worker owns them. Raises UserError."""
     platform, plan = setup.platform.of_algorithm(algorithm).of_format(sum), None
     if platform.system.planned:
         plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
-    return _job(platform, number, job, part, plan, changes, owner)
+    return _job(platform, number, job, part, plan, changes, owner, tokens)
 
 
 def _job(
@@ -249,11 +254,17 @@ def _job(
     plan: JobPlan | None,
     changes: Sequence[LinkChange],
     owner: int | None = None,
+    tokens: bool = False,
 ) -> JobSetup:
     refused = ""
     if platform.system.managed:
         assert platform.forest is not None
         refused = platform.forest.refused.get(number if owner is None else owner, "")
+        if refused and tokens:
+            raise UserError(
+                f"{job.name}: experts.calls: packets needs trees, but {refused}. Take calls: sets,"
+                " or more memory"
+            )
         if refused:
             platform = platform.of_algorithm(platform.options_of(TreeOptions).fallback)
     trace = job.trace()
@@ -265,9 +276,12 @@ def _job(
         slots = memory_part(platform.aggregators, sets, platform.memory_parts, part)
     trees: tuple[Tree, ...] = ()
     if platform.system.managed:
-        trees = _trees(platform, number, job.fixed_placement.workers)
+        workers = job.fixed_placement.workers
+        trees = _trees(platform, number, workers)
+        if tokens:
+            trees = tuple(replace(tree, shape=rerooted(tree.shape, workers)) for tree in trees)
         slots = Part(0, sum(tree.slots for tree in trees))
-    group = _communicator(platform, number, job, slots, plan, changes, trees)
+    group = _communicator(platform, number, job, slots, plan, changes, trees, tokens)
     window, numbers = window_of(platform, group, job.is_program), count
     if slots is not None and trace.gradients is not None:
         # SwitchML numbers chunks, and recorded floats need more of these than there are fragments
@@ -311,10 +325,11 @@ def _communicator(
     plan: JobPlan | None,
     changes: Sequence[LinkChange],
     trees: tuple[Tree, ...] = (),
+    tokens: bool = False,
 ) -> Communicator:
     placement, topology = job.fixed_placement, platform.topology
     servers = placement.servers
-    if platform.system.servers == "none":
+    if tokens or platform.system.servers == "none":
         servers = ()
     if platform.system.servers == "one":  # further ones are for groups
         servers = servers[:1]
@@ -331,7 +346,9 @@ def _communicator(
         able = [name for name in topology.switches if name not in topology.forwarding]
         reminded = tuple(dict.fromkeys([*first, *(able if changes else ())]))
     elif platform.system.memory:
-        target = servers[0] if servers else root_switch(topology, placement.workers)
+        target = servers[0] if servers else placement.workers[0]
+        if not servers and not tokens:
+            target = root_switch(topology, placement.workers)
         tree = job_tree(topology, placement.workers, target)
         over = _sum_paths(platform, placement.workers, servers)
         reminded = over.aggregating if over is not None else tree.switches

@@ -123,6 +123,12 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
         scale = job.job.scale if job.job.compute_scale is None else job.job.compute_scale
         return recording.scaled_times(worker, min(job.iterations, recording.steps), scale)
 
+    def peers(worker: int) -> tuple[str, ...]:
+        if not spec.wanted:
+            return scheme.peers(group, worker)
+        owner = group.workers[0]
+        return (owner if worker else switch_of(topology, owner),)
+
     parts = [scheme.worker_part(setup, job, worker) for worker in range(len(group.workers))]
     specs = [
         HostSpec(
@@ -130,7 +136,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
             number=worker,
             host=host,
             address=address(host),
-            peers=tuple(address(peer) for peer in scheme.peers(group, worker)),
+            peers=tuple(address(peer) for peer in peers(worker)),
             rate_bps=uplink_rate(platform, host) if costs is None else costs.rate_bps(host),
             job=spec,
             options=options,
@@ -219,6 +225,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         short=_short(setup, job),
         wide=_wide(job),
         shares=_shares(job),
+        wanted=_wanted(job),
         levels=_levels(job),
         transport=_transport(job),
     )
@@ -249,6 +256,13 @@ def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
         calls = reversed(job.ranks.calls.calls)
         return tuple((each.share, each.share_at, each.gives) for each in calls)
     return ((0, 0, 0),) if job.job.has_ranks else ()
+
+
+def _wanted(job: JobSetup) -> tuple[tuple[int, ...], ...]:
+    """See `JobSpec.wanted`."""
+    if job.ranks is None or not job.of_tokens:
+        return ()
+    return tuple(each.wanted for each in reversed(job.ranks.calls.calls))
 
 
 def _levels(job: JobSetup) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class Platform:
     program: Path  # the P4 program
     values: int  # of a packet
     value_bits: int  # of each, 32, 16 or 8
-    bitmap_bits: int  # of a packet's bitmap of workers
+    bitmap_bits: int  # of a packet's bitmap of workers; with `tokens` of both bitmaps
     aggregators: int  # of each switch; 0 for a system without switch memory
     memory_parts: int  # into which a system divides the memory that gives each job its own
     job_count: int  # with numbers from 0, also of jobs that have no hosts yet
@@ -85,6 +85,7 @@ class Platform:
     paths: Paths | None  # the choice among equal paths, with its seed; None: the first
     transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
+    tokens: bool = False  # packets of tokens name their ranks (p4/tokens.p4)
     packs_sums: bool = False  # two sums of 16 bits in a word of a switch's registers (int8.p4)
     mixes_integers: bool = False  # switches that add floats add int32 of programs, too (adder.p4)
     lossless: Lossless | None = None  # None: full queues drop packets
@@ -228,6 +229,11 @@ class JobSetup:
     bound_ns: int | None  # least time of one iteration's communication; None: no link has a limit
     ranks: RankGroup | None = None  # of a communicator of a program's ranks
     refused: str = ""  # why the system has no memory for it, so that hosts add up
+
+    @property
+    def of_tokens(self) -> bool:
+        """True for the tokens of one rank, its first worker, whose packets name their ranks."""
+        return self.ranks is not None and self.ranks.calls.of_tokens
 
     @property
     def name(self) -> str:

@@ -138,11 +138,13 @@ class Sizes(NamedTuple):
     from_others: bool = False
     collective: str = "all_reduce"
     first: int = 0
+    wanted: tuple[int, ...] = ()  # with the owner, worker 0, all that take part; (): all do
 
 
 def sizes_of(call: Call) -> Sizes:
     to_whom = call.from_one, call.from_others
-    return Sizes(call.values, call.share, call.share_at, *to_whom, call.node.kind)
+    sizes = Sizes(call.values, call.share, call.share_at, *to_whom, call.node.kind)
+    return sizes._replace(wanted=call.wanted)
 
 
 def _calls_of(group: JobSetup) -> Iterator[Sizes]:
@@ -252,7 +254,14 @@ def _add_calls(
         return
     for sizes, times in calls.items():
         packets = _packets(platform, sizes, len(group.workers))
-        if group.plan is not None or group.over is not None:
+        counted: Counted
+        if sizes.wanted:
+            counted = (
+                (way, count * share)
+                for tree, share in group.shares
+                for way, count in _of_tokens(platform, group, tree, sizes)
+            )
+        elif group.plan is not None or group.over is not None:
             counted = _on_own_links(platform, group, packets)
         elif group.shapes:
             counted = (
@@ -298,6 +307,23 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
         if not platform.delivers:  # else no worker waits for it
             yield _back(own), given(switch_of(topology, tree.target))
             yield own, packets.all
+
+
+def _of_tokens(platform: Platform, group: Communicator, tree: JobTree, sizes: Sizes) -> Counted:
+    """Packets between the owner and the members of a call, those with values."""
+    topology = platform.topology
+    count, owner = -(-sizes.values // platform.values), _own(platform, group.workers[0])
+    down = count if sizes.from_one or not platform.omits_zeros else 0
+    up = count if sizes.from_others or not platform.omits_zeros else 0
+    yield owner, down
+    yield _back(owner), up
+    for switch, children in tree.children.items():
+        for port, child in children:
+            numbers = tree.below.get(child) or (group.workers.index(child),)
+            if members := {*numbers} & {*sizes.wanted}:
+                _, link, end = topology.ports(switch)[port]
+                yield (link, end), down
+                yield (link, 1 - end), up if child not in tree.forwarding else up * len(members)
 
 
 def _on_own_links(platform: Platform, group: Communicator, packets: _Packets) -> Counted:

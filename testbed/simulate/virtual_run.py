@@ -148,7 +148,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         links += (own := collect.link_rows(platform, name, stats))
         notes.append(dataplane.read_notes(platform, switch))
         losses += collect.loss_rows(platform, name, own, notes[-1:])
-        departures += collect.departure_rows(platform, name, left)
+        departures += collect.departure_rows(setup, name, left)
         if platform.lossless is not None:
             found = collect.lossless_rows(platform, name, switch, simulation.now_ns)
             pauses += found["pauses"]

@@ -54,6 +54,11 @@ class System:
         place = self.options
         return cast("type[SystemOptions]", resolve_name(place)) if isinstance(place, str) else place
 
+    @property
+    def carries_tokens(self) -> bool:
+        """True if its switches take packets that name the ranks of a call (p4/tokens.p4)."""
+        return self.memory and not self.planned
+
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
         if self.servers == "many":

@@ -14,13 +14,19 @@ import numpy as np
 
 from testbed.algorithms.by_name import USE_OF, carrier
 from testbed.collective.tally import FLOW, SYSTEM, label
-from testbed.collective_kinds import CARRIED, COLLECTIVES
+from testbed.collective_kinds import COLLECTIVES
 from testbed.protocols import flows, given
 from testbed.protocols.host_spec import HostSpec, RankProgram
 from testbed.systems.registry import SYSTEMS
-from testbed.traffic.rank_calls import load_numbers, load_program, load_transfers
+from testbed.traffic.rank_calls import (
+    calls_by_route,
+    load_numbers,
+    load_program,
+    load_token_calls,
+    load_transfers,
+)
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
-from testbed.traffic.rank_graph import Node, Program
+from testbed.traffic.rank_graph import GroupRoute, Node, Program
 from testbed.traffic.transfers import Transfers, is_carried
 from testbed.workload.graph_source import (
     CALL,
@@ -170,7 +176,12 @@ def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
 def _values_due(spec: HostSpec) -> int:
     """Values that a rank has to check in one of its communicators."""
     due = 0
-    for tensor, (share, first, gives) in zip(spec.job.tensors, spec.job.shares, strict=True):
+    wanted = spec.job.wanted or ((),) * len(spec.job.tensors)
+    for tensor, (share, first, gives), some in zip(
+        spec.job.tensors, spec.job.shares, wanted, strict=True
+    ):
+        if some and spec.number not in (0, *some):
+            continue
         own = tensor.values
         if share:  # what belongs to the rank, of `values` from `first` on
             start, stop = spec.number * share, (spec.number + 1) * share
@@ -182,11 +193,15 @@ def _values_due(spec: HostSpec) -> int:
 
 def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
     nodes, moved = load_program(part.path).ranks[part.rank], load_transfers(part.path)
-    ports = {route: port for port, route in enumerate(part.groups, start=1)}
-    left = [0] * (1 + len(ports))  # calls of each port that are still to come
-    for node in nodes:
-        if node.route in ports and node.kind in CARRIED:
-            left[ports[node.route]] += 1
+    ports = {GroupRoute(*route): port for port, route in enumerate(part.groups, start=1)}
+    called, of_tokens = calls_by_route(nodes), load_token_calls(part.path)
+    left: list[list[int]] = [[]]  # tensors of each port's calls, the last one first
+    for route in ports:
+        own = called.get(route, [])
+        if (numbers := of_tokens.get(route)) is None:
+            left.append([*range(len(own))])
+        else:
+            left.append([len(numbers) - 1 - numbers[call] for call in reversed(own)])
     made, calls_ns = Nodes(1 + len(ports)), np.zeros(len(nodes), np.int64)
     for node, before in zip(nodes, _dependencies(nodes, moved, part.rank), strict=True):
         if node.kind == COMPUTES:
@@ -195,11 +210,11 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
             made.add(TRANSFER, before)
         elif node.route in ports:
             port = ports[node.route]
-            left[port] -= 1
+            tensor = left[port].pop()
             costs = spec.members[port - 1].costs if spec.members else None
             if costs is not None:
-                calls_ns[len(made.kinds)] = costs.call_ns[left[port]]
-            made.add(CALL, before, port=port, tensor=left[port])
+                calls_ns[len(made.kinds)] = costs.call_ns[tensor]
+            made.add(CALL, before, port=port, tensor=tensor)
         else:  # a collective of a single rank
             made.add(NOTHING, before)
     transfers = np.zeros(len(nodes), np.int64)

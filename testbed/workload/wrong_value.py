@@ -225,9 +225,11 @@ def _number_in_packets(spec: HostSpec, machine: Machine, whole: int, fragment: i
     the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
     from testbed.protocols.host_spec import SwitchmlSpec
 
+    worker = getattr(machine.protocol, "worker", machine.protocol)
+    if spec.job.wanted:  # chunks, too
+        return whole - fragment + int(np.flatnonzero(worker.fragment == fragment)[0])
     if not isinstance(spec.options, SwitchmlSpec):
         return whole
-    worker = getattr(machine.protocol, "worker", machine.protocol)
     stream, window = worker.stream, worker.window
     places = np.flatnonzero((stream.fragment == fragment) | (stream.announced == fragment))
     numbers = int(window.first_chunk) + places

@@ -87,7 +87,8 @@ class Job:
 
     def __init__(self, spec: HostSpec, last: int, workers: list[int], servers: list[int]) -> None:
         job, options = spec.job, spec.options
-        self.system = job.system
+        self.system = "tokens" if job.wanted else job.system
+        self.carrier = job.system
         self.workers, self.servers = workers, servers
         self.count, self.fragments, self.last = job.workers, job.fragments, last
         pool = isinstance(options, PoolSpec)
@@ -122,6 +123,7 @@ class Network:
         self._nodes = nodes
         self.topology = setup.platform.topology
         self.words = setup.platform.bitmap_bits // 32
+        self.half = self.words // 2 if setup.platform.tokens else 0  # words of `wanted`
         self.values = setup.platform.values
         self.links: list[tuple[str, str]] = []
         self.numbers: dict[tuple[str, str], int] = {}
@@ -171,7 +173,8 @@ class Network:
 
 
 class Columns:
-    """Fields of n packets, int64[n] each; `bitmap`: uint32[n, words]. job: whose all are."""
+    """Fields of n packets, int64[n] each; `bitmap`, `wanted`: uint32[n, words]. job: whose they
+    are."""
 
     job: Job
 
@@ -186,7 +189,8 @@ class Columns:
         self.fragment, self.index, self.extra = two[:, 25], two[:, 27], two[:, 29]
         self.sender, self.exponents = words[:, 31], words[:, 32]
         bitmap = head[:, sizes.FRAME_OVERHEAD + 4 * sizes.HEADER_WORDS :].copy()
-        self.bitmap = bitmap.view(">u4").astype(np.uint32)
+        both = bitmap.view(">u4").astype(np.uint32)
+        self.wanted, self.bitmap = both[:, : network.half], both[:, network.half :]
 
     def of(self, chosen: np.ndarray, job: Job) -> Columns:
         """Some of them."""
@@ -311,7 +315,7 @@ WORDS: dict[str, dict[str, Word]] = {
         "aggregating": _aggregating,
         "maker": lambda c: _switch_at(c.source) == c.node,
         "destination": lambda c: _switch_at(c.destination) == c.node,
-        "tree": lambda c: (c.node == 0) | (c.job.system == "tree"),
+        "tree": lambda c: (c.node == 0) | (c.job.carrier == "tree"),
     },
     "fragment": {"of the job": lambda c: c.fragment <= c.job.last, "any": lambda c: True},
     "index": {
@@ -320,6 +324,7 @@ WORDS: dict[str, dict[str, Word]] = {
         "of the fragment": _index,
         "of the position": _index,
         "slot and set": _slot,
+        "of tokens": lambda c: c.is_index(c.index) if c.job.aggregators else _slot(c),
     },
     "extra": {
         "0": lambda c: c.extra == 0,
@@ -361,7 +366,7 @@ def _flags(c: Columns, row: dict[str, Any]) -> Any:
     job, unknown = c.job, 0
     unknown |= 0 if job.omit or row["kind"] == "control" else BOTH
     unknown |= 0 if job.short else wire.SHORT | wire.ROUND
-    unknown |= 0 if job.system == "a2tp" else wire.CONTENDED
+    unknown |= 0 if job.carrier == "a2tp" else wire.CONTENDED
     unknown |= 0 if job.system == "grid" else wire.OVER_RATE
     unknown |= 0 if job.integers else wire.INTEGERS
     unknown |= 0 if job.positions else wire.FLOAT
@@ -460,6 +465,12 @@ def _of_job(c: Columns, numbers: np.ndarray) -> Iterator[Violation]:
         if row["index"] == "of the fragment" and not c.job.positions:
             same.append(places)
     yield from _where("none", "kind", ~left, numbers)
+    names = (c.job.system == "tokens") & (c.kind & ~wire.WITHOUT_VALUES == wire.GRADIENT)
+    names &= (c.flags & wire.PARTIAL == 0) | (_switch_at(c.source) < 0)
+    yield from _where("any", "wanted", c.wanted.any(axis=1) == names, numbers)
+    if c.network.half:
+        inside = (c.bitmap & ~c.wanted == 0).all(axis=1)
+        yield from _where("any", "wanted", inside | ~names, numbers)
     if same:
         places = np.concatenate(same)
         order = places[np.lexsort((c.index[places], c.fragment[places]))]

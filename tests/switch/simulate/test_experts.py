@@ -4,9 +4,14 @@ system, and the bytes of every link by a closed form."""
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
+from testbed.systems import SYSTEMS
+from tests.support.budget import Budget
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
@@ -14,7 +19,7 @@ from tests.support.virtual import run_virtual
 EXPERIMENT = """
 name: experts
 runtime: virtual
-topology: {kind: star, hosts: %d}
+topology: %s
 links: {bandwidth: 100 Gbit/s, delay: 1 us%s}
 system: {name: %s, zeros: %s}
 %s
@@ -26,12 +31,23 @@ HEADER = 14 + 20 + 8 + 24 + 4  # bytes of a frame without values, bitmap of 32 b
 FRAME = HEADER + 4 * 64
 
 
-def experiment(folder, made, ranks, system="switchml", links="", zeros="header_only"):
-    model = folder / "tokens.et"
-    made.write(model)
-    memory = memory_line(system, 256)
-    text = EXPERIMENT % (ranks + 1, links, system, zeros, memory, model, ranks)
-    return load_text(text)
+def experiment(
+    folder,
+    made,
+    ranks,
+    system="switchml",
+    links="",
+    zeros="header_only",
+    calls="sets",
+    aggregators=256,
+    topology="",
+):
+    file = folder / "tokens.et"
+    made.write(file)
+    memory = memory_line(system, aggregators)
+    model = f"{{file: {file}, experts: {{calls: {calls}}}}}"
+    topology = topology or f"{{kind: star, hosts: {ranks + 1}}}"
+    return load_text(EXPERIMENT % (topology, links, system, zeros, memory, model, ranks))
 
 
 def exchange(ranks, sets, size):
@@ -53,9 +69,16 @@ def exchange(ranks, sets, size):
     "system", first_of(["switchml", "tree", "esa", "atp", "a2tp", "ps", "ring", "double_tree"], 3)
 )
 @pytest.mark.parametrize("zeros", ["header_only", "sent"])
-def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(system, zeros, tmp_path):
+@pytest.mark.parametrize("calls", ["sets", "packets"])
+def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(
+    system, zeros, calls, tmp_path
+):
     made = exchange(4, [(1, 2), (3,), (1, 2, 3)], 3000)
-    spec = experiment(tmp_path, made, 4, system, FAULTS, zeros)
+    if calls == "packets" and not SYSTEMS[system].carries_tokens:
+        with pytest.raises(UserError, match="needs one of the systems esa, atp"):
+            experiment(tmp_path, made, 4, system, calls=calls)
+        return
+    spec = experiment(tmp_path, made, 4, system, FAULTS, zeros, calls)
     tables = run_virtual(spec)
     (job,) = tables["jobs"]
     # Tokens at each member but the owner, and sums at the owner, in two iterations.
@@ -65,29 +88,104 @@ def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(system, zer
     assert called == {(kind, name) for kind in ("dispatch", "combine") for name in names}
 
 
+TOPOLOGIES = (
+    "{kind: star, hosts: 7}",
+    "{kind: leaf_spine, leaves: 3, spines: 2, hosts: 3}",
+    "{kind: fat_tree, k: 4}",
+)
+
+
+@st.composite
+def exchanges(draw):
+    """(program, number of ranks, values that they check): layers of calls of several owners,
+    perhaps under way together, and a sum of all ranks beside them."""
+    ranks, together = draw(st.integers(2, 6)), draw(st.booleans())
+    everyone = st.sets(st.integers(0, ranks - 1), min_size=2).map(sorted)
+    layers = draw(st.lists(st.lists(everyone, max_size=6), min_size=1, max_size=3).filter(any))
+    made = Ranks(all=tuple(range(ranks)))
+    last = {rank: [made.add(rank, "compute", duration_ns=5)] for rank in range(ranks)}
+    due = 0
+    for layer in layers:
+        calls, answered = [], {rank: [] for rank in last}
+        for members in layer:
+            owner, size = draw(st.sampled_from(members)), draw(st.sampled_from((1, 64, 65, 900)))
+            made.groups[name := f"set.{'.'.join(map(str, members))}"] = tuple(members)
+            calls.append((members, dict(group=name, peer=owner, bytes=4 * size, dtype="int32")))
+            due += size * len(members)
+        sent = {rank: [] for rank in last}
+        for members, fields in calls:
+            for rank in members:
+                sent[rank].append(made.add(rank, "dispatch", tuple(last[rank]), **fields))
+        for rank in last:
+            after = tuple(sent[rank] or last[rank])
+            worked = made.add(rank, "compute", after, duration_ns=draw(st.sampled_from((1, 9000))))
+            answered[rank] = [worked]
+            for members, fields in calls:
+                if rank in members:
+                    answered[rank].append(made.add(rank, "combine", (worked,), **fields))
+            last[rank] = [worked] if together else answered[rank]
+    for rank in last:
+        made.add(rank, "all_reduce", (0,), group="all", bytes=4000, dtype="int32")
+    return made, ranks, due + 1000 * ranks
+
+
+@pytest.mark.timeout(900)
+def test_any_tokens_in_packets_are_exact(budget: Budget, tmp_path):
+    """Whatever is lost, evicted, collides or comes late, between few aggregators and on many
+    switches, with one expert for all tokens or none for some."""
+    budget.seconds /= 2
+
+    @settings(
+        max_examples=budget.examples,
+        derandomize=True,
+        suppress_health_check=[*HealthCheck],
+        deadline=None,
+    )
+    @given(
+        exchanges(),
+        st.sampled_from(["switchml", "tree", "esa", "atp", "a2tp"]),
+        st.sampled_from(TOPOLOGIES),
+        st.sampled_from(["", FAULTS, ", loss: 8 %, duplicate: 5 %"]),
+        st.sampled_from(["header_only", "sent, window: 4"]),
+    )
+    def right(drawn, system, topology, links, zeros):
+        made, ranks, due = drawn
+        if budget.is_spent():
+            return
+        spec = experiment(tmp_path, made, ranks, system, links, zeros, "packets", 64, topology)
+        with budget.example():
+            (job,) = run_virtual(spec)["jobs"]
+            assert job["exact"] and job["values_checked"] == 2 * due
+
+    right()
+
+
+@pytest.mark.parametrize("calls, bitmaps", [("sets", 1), ("packets", 2)])
 @pytest.mark.parametrize("k", [1, 2, 8])
-def test_bytes_of_every_link_are_those_of_the_closed_form(k, tmp_path):
+def test_bytes_of_every_link_are_those_of_the_closed_form(k, calls, bitmaps, tmp_path):
     """A dispatch is one copy up and one down for each of k ranks, a combine k up and one down, of F
     frames with values; the others of the set say by a header that they are there, and learn by one
     that all were."""
     others, frames = tuple(range(1, k + 1)), 5
     made = exchange(9, [others], frames * 256)
-    links = run_virtual(experiment(tmp_path, made, 9))["links"]
+    links = run_virtual(experiment(tmp_path, made, 9, calls=calls))["links"]
+    header, frame = (size + 4 * (bitmaps - 1) for size in (HEADER, FRAME))
     found = {
         (row["neighbour"], row["direction"]): row["bytes"]
         for row in links
         if row["neighbour"].startswith("h")
     }
     times = 2 * frames  # iterations
-    with_values = times * FRAME + times * HEADER  # one of the two calls, and the other
+    with_values = times * frame + times * header  # one of the two calls, and the other
     for rank in range(9):
         expected = with_values if rank <= k else 0
         for direction in ("ingress", "egress"):
             assert found[f"h{rank + 1}", direction] == expected, (rank, direction)
     # As flows the owner sends and gets k copies of each frame.
-    assert found["h1", "ingress"] - times * HEADER == times * FRAME
+    assert found["h1", "ingress"] - times * header == times * frame
 
 
+OF_SETS = ("sets", "packets")
 MODEL = """
 name: experts
 runtime: virtual
@@ -124,7 +222,7 @@ def test_a_model_s_experts_are_those_that_were_counted(tmp_path):
     assert load_text(shown).resolved_yaml() == shown
 
 
-@pytest.mark.parametrize("calls", ["sets", "flows, capacity: 0.8", "rails"])
+@pytest.mark.parametrize("calls", ["sets", "packets", "flows, capacity: 0.8", "rails"])
 def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     spec = load_text(MODEL % (", loss: 1 %", calls))
     tables = run_virtual(spec)
@@ -135,7 +233,7 @@ def test_a_model_s_tokens_travel_by_sets_flows_or_rails(calls):
     dropped = job["answers_dropped"]
     assert dropped is least is None or least < dropped < 1024
     kinds = {row["collective"] for row in tables["collectives"]} - {"all_reduce"}
-    assert kinds == ({"dispatch", "combine"} if calls == "sets" else {"all_to_all"})
+    assert kinds == ({"dispatch", "combine"} if calls in OF_SETS else {"all_to_all"})
     shown = spec.resolved_yaml()
     assert (
         load_text(shown).resolved_yaml() == shown and f"calls: {calls.partition(',')[0]}" in shown
