@@ -169,7 +169,7 @@ def explained(found: int, right: int, parts: Mapping[int, int]) -> str:
     named = next(_explanations(found, right, dict(parts)), None)
     if named is not None:
         return named
-    known = "of recorded gradients only this worker's values are known; " if len(parts) < 2 else ""
+    known = "values of other workers are not known here; " if len(parts) < 2 else ""
     return (
         f"{known}no value that is missing or was added twice, and no bitwise operation explains"
         f" it; it differs by {int32(found - right)}"
