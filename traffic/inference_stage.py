@@ -61,12 +61,12 @@ def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) 
 
     tokens, held = step.tokens, sum(step.context)
     reached = min(shape.experts, tokens * shape.top_k) if shape.experts else 1
-    mlp = took(2 * tokens * max(shape.top_k, 1) * shape.mlp, 2 * reached * shape.mlp)
+    mlp = took(2 * tokens * shape.used * shape.mlp, 2 * (reached + shape.shared) * shape.mlp)
     return Times(
         attention=Part(
             product(tokens, shape.attention),
             *(0, 0),
-            took(4 * step.pairs * shape.hidden, 2 * 2 * held * shape.kv_width),
+            took(4 * step.pairs * shape.core_width, 2 * 2 * held * shape.kv_width),
         ),
         mlp=Part(mlp, 0, 0),
         router=Part(product(tokens, shape.hidden * shape.experts), 0, 0),

@@ -228,7 +228,7 @@ class Stage:
     def _inward(self, duration_ns: int) -> int:
         """The share of queries, keys and values in the time of attention's matrices."""
         shape = self.work.shape
-        return duration_ns * (shape.attention - shape.hidden**2) // shape.attention
+        return duration_ns * (shape.attention - shape.outputs) // shape.attention
 
     def _keys(self, kind: str, tag: int, after: Nodes) -> Nodes:
         work = self.work

@@ -85,8 +85,8 @@ def times_of(
         return Part(one, one, one, took(core / tp), took(2 * core / tp))
 
     return Times(
-        attention=product(shape.attention, 4 * tokens * sequence * shape.hidden),
-        mlp=product(max(shape.top_k, 1) * shape.mlp),
+        attention=product(shape.attention, 4 * tokens * sequence * shape.core_width),
+        mlp=product(shape.used * shape.mlp),
         router=product(shape.hidden * shape.experts),
         head=product(shape.vocabulary * shape.hidden),
         update_ns_per_value=UPDATE_BYTES / gpu.bandwidth * 1e9,

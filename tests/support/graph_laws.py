@@ -156,7 +156,8 @@ def hold_parameters(made: Transformer) -> None:
             if kind in ("dp", "dp_ep") and node.kind == "all_reduce" and alone and not any(places):
                 found += node.bytes // 4
     hidden, more = shape.hidden, made.tp - 1
-    norms = (2 * shape.layers + 1) * shape.norm
+    latent = shape.latent.queries + shape.latent.keys if shape.latent else 0
+    norms = (2 * shape.layers + 1) * shape.norm + shape.layers * latent
     routers = shape.layers * hidden * shape.experts
     biases = shape.layers * 2 * hidden if shape.gpt else 0
     positions = shape.context * hidden if shape.gpt else 0

@@ -180,12 +180,13 @@ def test_computation_is_the_longer_of_operations_and_bytes(made):
     peak, bandwidth = gpu.peak * made.utilisation, gpu.bandwidth * made.utilisation
     for step, found in zip(made.schedule[0], took_ns(made), strict=True):
         tokens, rows, k = sum(step.new), len(step.new), max(shape.top_k, 1)
+        shared = shape.shared
         pairs = sum(a * b for a, b in zip(step.new, step.context, strict=True))
         copies = min(shape.experts, tokens * k) if shape.experts else 1
         layer = [
             (2 * tokens * shape.attention, 2 * shape.attention),
-            (4 * pairs * shape.hidden, 4 * shape.kv_width * sum(step.context)),
-            (2 * tokens * k * shape.mlp, 2 * copies * shape.mlp),
+            (4 * pairs * shape.core_width, 4 * shape.kv_width * sum(step.context)),
+            (2 * tokens * (k + shared) * shape.mlp, 2 * (copies + shared) * shape.mlp),
             (2 * tokens * shape.hidden * shape.experts, 2 * shape.hidden * shape.experts),
         ]
         head = (2 * rows * shape.vocabulary * shape.hidden, 2 * shape.vocabulary * shape.hidden)

@@ -35,6 +35,17 @@ def test_parameters_of_gpt3_follow_from_its_formula(model, billions):
     assert abs(shape.parameters / 1e9 - billions) < 0.5
 
 
+def test_parameters_of_deepseek_are_those_of_its_report_with_its_three_dense_layers():
+    shape = SHAPES["deepseek-v3"]
+    dense = 3 * (shape.attention + 3 * 7168 * 18_432 + 2 * 7168 + 1536 + 512)
+    assert round((shape.parameters + dense) / 1e9) == 671
+    layer = shape.attention + (8 + 1) * 3 * 7168 * 2048 + 7168 * 256  # of a token
+    assert round((58 * layer + dense + shape.words() + shape.head()) / 1e9, 1) == 37.6
+    (whole, experts), (parts, few) = shape.layer(), shape.layer(tp=4, ep=64)
+    assert (parts, few) == (whole - (whole - 7168 * (256 + 2) - 2048) * 3 // 4, experts // 256)
+    assert 4 * shape.kv_width == 2 * (512 + 64)  # bytes of a token's keys and values
+
+
 def test_attention_waits_for_the_keys_of_the_ring_and_their_gradients_go_round():
     """Two passes round a ring of three: each step computes with what the step before has received,
     and the gradients of keys leave with those that have come."""
