@@ -8,7 +8,7 @@
 
 The header is p4/ina.p4's; docs/wire.md describes it. The width of the bitmap and the number of
 values are not in the packet: a dissector takes the bitmap's width from `Ina.bitmap_width` (32
-unless set) and reads values to the packet's end.
+unless set) and reads values to the packet's end. `Ina.tokens` says that there is a second bitmap.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scapy.fields import (
     BitEnumField,
     BitField,
     ByteField,
+    ConditionalField,
     Field,
     FieldListField,
     FlagsField,
@@ -106,6 +107,7 @@ class Ina(Packet):
     name = "INA"
     bitmap_width: ClassVar[int] = 32
     short_bits: ClassVar[int] = 16  # of values in packets with the flag `short`, or 8
+    tokens: ClassVar[bool] = False  # packets name the workers that get tokens
 
     fields_desc = [
         BitField("version", wire.VERSION, 4),
@@ -120,6 +122,7 @@ class Ina(Packet):
         ShortField("sender", 0),
         ByteField("exponent", 0),
         ByteField("next_exponent", 0),
+        ConditionalField(BitmapField("wanted", 0), lambda packet: packet.tokens),
         BitmapField("bitmap", 0),
         MultipleTypeField(
             [

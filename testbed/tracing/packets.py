@@ -36,7 +36,7 @@ RESULTS = (wire.RESULT, wire.RESULT_ONE)
 
 class Packet(NamedTuple):
     """The fields of a packet. `kind` is that with values, `bare` says that it has none. `workers`:
-    the bitmap."""
+    the bitmap; `wanted`: the workers that complete a sum of tokens (docs/wire.md)."""
 
     kind: int
     bare: bool
@@ -49,6 +49,7 @@ class Packet(NamedTuple):
     extra: int
     sender: int
     workers: int
+    wanted: int = 0
 
     @property
     def is_gradient(self) -> bool:
@@ -85,7 +86,8 @@ class Packet(NamedTuple):
         """A few words: the kind, the workers in a sum, and flags."""
         words = [KINDS.get(self.kind, f"kind {self.kind}")]
         if self.is_gradient:
-            words.append(numbers(self.workers))
+            whole = f" of {numbers(self.wanted)}" if self.wanted else ""
+            words.append(numbers(self.workers) + whole)
         words += [name for flag, name in _FLAGS.items() if self.flags & flag]
         return " ".join(words)
 
@@ -98,8 +100,9 @@ def numbers(bitmap: int) -> str:
     return "{" + ", ".join(map(str, found)) + "}"
 
 
-def packet_in(frame: bytes, bitmap_bits: int) -> Packet | None:
-    """The packet in an Ethernet frame; None if it is none of the testbed's."""
+def packet_in(frame: bytes, bitmap_bits: int, tokens: bool = False) -> Packet | None:
+    """The packet in an Ethernet frame; None if it is none of the testbed's. tokens: the first half
+    of the bits says which workers complete a sum (`Platform.tokens`)."""
     end = FRAME_OVERHEAD + _HEADER.size + bitmap_bits // 8
     if len(frame) < end or frame[_UDP_PORT] != _PORT:
         return None
@@ -112,7 +115,10 @@ def packet_in(frame: bytes, bitmap_bits: int) -> Packet | None:
     bare = kind >= wire.GRADIENT_ZEROS
     workers = int.from_bytes(frame[FRAME_OVERHEAD + _HEADER.size : end], "big")
     kind -= wire.WITHOUT_VALUES if bare else 0
-    return Packet(kind, bare, priority, flags, job, node, fragment, index, extra, sender, workers)
+    wanted, workers = divmod(workers, 1 << bitmap_bits // 2) if tokens else (0, workers)
+    return Packet(
+        *(kind, bare, priority, flags, job, node, fragment, index, extra, sender, workers), wanted
+    )
 
 
 def fragment_in(frame: bytes) -> tuple[int, int, int]:

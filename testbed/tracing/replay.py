@@ -109,7 +109,8 @@ def paths(
 ) -> tuple[dict[Fragment, Path], list[str]]:
     """The paths of these fragments, and sentences about what is missing from them. offset: of a
     value that is looked at."""
-    setup, bits = captured.setup, captured.setup.platform.bitmap_bits
+    setup, platform = captured.setup, captured.setup.platform
+    bits = platform.bitmap_bits, platform.tokens
     chosen = frozenset(wanted)
     sent: dict[Fragment, list[Seen]] = defaultdict(list)
     arrived: dict[Fragment, list[Seen]] = defaultdict(list)
@@ -117,7 +118,7 @@ def paths(
 
     def seen(host: str, switch: str, port: int, each: CapturedPacket) -> None:
         job, number, _ = fragment_in(each.frame)
-        packet = packet_in(each.frame, bits) if (job, number) in chosen else None
+        packet = packet_in(each.frame, *bits) if (job, number) in chosen else None
         if packet is not None:
             known[id(each)] = packet
             into = sent if each.direction == INBOUND else arrived
@@ -166,7 +167,7 @@ def paths(
 def survey(captured: Captured) -> Survey:
     """All packets of hosts whose ports have been captured."""
     setup = captured.setup
-    found = Survey(setup.platform.bitmap_bits, workers_of(setup), summed_by_hosts(setup))
+    found = Survey(setup.platform, workers_of(setup), summed_by_hosts(setup))
     captured.host_packets(
         lambda host, switch, port, each: found.note(host, each.direction, each.time_ns, each.frame)
     )
@@ -201,7 +202,7 @@ def _replayed(
     def count(outputs: Sequence[tuple[int, int, bytes]], sign: int) -> None:
         for _, port, frame in outputs:
             if (name, port) in captured.files and fragment_in(frame)[:2] in wanted:
-                packet = packet_in(frame, platform.bitmap_bits)
+                packet = packet_in(frame, platform.bitmap_bits, platform.tokens)
                 if packet is not None:
                     left[port, packet.key] += sign
 

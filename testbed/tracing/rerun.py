@@ -55,12 +55,12 @@ def paths(
     chosen = frozenset(wanted)
     sent: dict[Fragment, list[Seen]] = defaultdict(list)
     arrived: dict[Fragment, list[Seen]] = defaultdict(list)
-    bits = setup.platform.bitmap_bits
+    bits = setup.platform.bitmap_bits, setup.platform.tokens
     ports = Ports(setup.platform.topology)
 
     def seen(switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         job, number, _ = fragment_in(frame)
-        packet = packet_in(frame, bits) if (job, number) in chosen else None
+        packet = packet_in(frame, *bits) if (job, number) in chosen else None
         if direction == INBOUND:
             watch.entered(switch, port, time_ns, packet)
         if packet is not None:
@@ -105,7 +105,7 @@ def survey(
     """Run a repetition, and look at all packets of hosts; returns also the error of a run that
     fails."""
     ports = Ports(setup.platform.topology)
-    found = Survey(setup.platform.bitmap_bits, workers_of(setup), summed_by_hosts(setup))
+    found = Survey(setup.platform, workers_of(setup), summed_by_hosts(setup))
 
     def seen(switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         found.note(ports.neighbour(switch, port), direction, time_ns, frame)

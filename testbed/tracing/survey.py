@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from p4fabric.base.config.pcapng import INBOUND
 
 from testbed.protocols import wire
 from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import packet_in
+
+if TYPE_CHECKING:
+    from testbed.setup import Platform
 
 
 class Late(NamedTuple):
@@ -26,12 +29,12 @@ class Survey:
 
     def __init__(
         self,
-        bitmap_bits: int,
+        platform: Platform,
         workers: Mapping[int, Collection[str]],
         by_hosts: Collection[int] = (),
     ) -> None:
         self._by_hosts = frozenset(by_hosts)
-        self._bits = bitmap_bits
+        self._bits = platform.bitmap_bits, platform.tokens
         self._workers = {number: frozenset(hosts) for number, hosts in workers.items()}
         self._first: dict[Fragment, int] = {}
         self._last: dict[Fragment, int] = {}
@@ -40,7 +43,7 @@ class Survey:
 
     def note(self, host: str, direction: int, time_ns: int, frame: bytes) -> None:
         """A packet at the port of a host: INBOUND from it, OUTBOUND to it."""
-        packet = packet_in(frame, self._bits)
+        packet = packet_in(frame, *self._bits)
         if packet is None:
             return
         fragment = Fragment(packet.job, packet.fragment)

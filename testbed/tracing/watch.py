@@ -164,6 +164,7 @@ class Watch:
     def _over(self, name: str, switch: Any) -> PassWatch:
         platform, wanted, offset = self._setup().platform, self._wanted, self._offset
         bits, wide = platform.bitmap_bits, platform.value_bits
+        tokens = platform.tokens
         reader = _Reader(self._setup, name, switch) if platform.system.memory else None
 
         def before(port: int, frame: bytes, now_ns: int) -> Any:
@@ -172,7 +173,7 @@ class Watch:
                 self._indices.add(index)
             elif index not in self._indices or job < 0:
                 return None
-            packet = packet_in(frame, bits)
+            packet = packet_in(frame, bits, tokens)
             if packet is None:
                 return None
             found = reader.slot(packet) if reader else None
@@ -186,7 +187,7 @@ class Watch:
             if reader:
                 event = reader.event(packet.job, counted)
                 there = reader.slot(packet)
-            leaves = packet_in(left.frame, bits) if left.frame else None
+            leaves = packet_in(left.frame, bits, tokens) if left.frame else None
             mine = ((packet.job, packet.fragment), slot and slot.fragment, there and there.fragment)
             if not wanted.intersection(each for each in mine if each):
                 return
@@ -201,7 +202,7 @@ class Watch:
 
         def leaving(left: Left, now_ns: int) -> bool:
             chosen = fragment_in(left.frame)[:2] in wanted and left.port is not None
-            packet = packet_in(left.frame, bits) if chosen else None
+            packet = packet_in(left.frame, bits, tokens) if chosen else None
             if packet is None or left.port is None:
                 return False
             watch = self._watches[name]

@@ -631,8 +631,9 @@ def _watch_switch(nodes: Nodes, network: Network, number: int, name: str) -> Any
             return
         left[direction] -= 1
         TAP.note(network, links[port, direction], frame)
-        for field in fields[direction] if left[direction] == 0 else ():
-            if row[field] == tapped[field]:  # else somebody listens behind this tap
+        first = fields[direction][0]
+        if left[direction] == 0 and row[first] == tapped[first]:  # nobody listens behind this tap
+            for field in fields[direction]:
                 row[field] = plain[field]
 
     kept = taps.listen(nodes, {name: list(ports)}, seen)

@@ -44,6 +44,7 @@ ina.prefs.bitmap = Pref.enum("Bitmap width", 32, "Bits of the bitmap in this cap
 ina.prefs.short = Pref.enum("Bits of short values", 16, "Bits of a value with the flag short", {
   { 1, "16 bits", 16 }, { 2, "8 bits", 8 },
 }, false)
+ina.prefs.tokens = Pref.bool("Tokens of experts", false, "Packets have a second bitmap, wanted, before the first one")
 
 local f = {
   version = ProtoField.uint8("ina.version", "Version", base.DEC, nil, 0xf0),
@@ -59,6 +60,7 @@ local f = {
   exponent = ProtoField.uint8("ina.exponent", "Exponent"),
   next_exponent = ProtoField.uint8("ina.next_exponent", "Next exponent"),
   bitmap = ProtoField.bytes("ina.bitmap", "Bitmap"),
+  wanted = ProtoField.bytes("ina.wanted", "Wanted"),
   worker = ProtoField.uint16("ina.worker", "Worker in the sum"),
   workers = ProtoField.uint16("ina.workers", "Workers in the sum"),
   value = ProtoField.int32("ina.value", "Value"),
@@ -138,14 +140,16 @@ function ina.dissector(buffer, pinfo, tree)
   if #set > 0 then info = info .. " [" .. table.concat(set, " ") .. "]" end
 
   local bitmap = ina.prefs.bitmap / 8
-  if length < HEADER + bitmap then
+  local before = HEADER + (ina.prefs.tokens and bitmap or 0)
+  if length < before + bitmap then
     top:add_proto_expert_info(short)
     pinfo.cols.info = info
     return length
   end
-  info = info .. " {" .. add_bitmap(top, buffer(HEADER, bitmap)) .. "}"
+  if before > HEADER then top:add(f.wanted, buffer(HEADER, bitmap)) end
+  info = info .. " {" .. add_bitmap(top, buffer(before, bitmap)) .. "}"
 
-  local first = HEADER + bitmap
+  local first = before + bitmap
   if WITH_VALUES[kind] and length > first then
     local rest = buffer(first)
     local bytes = math.floor(flags / SHORT) % 2 == 1 and ina.prefs.short / 8 or 4

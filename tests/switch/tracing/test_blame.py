@@ -318,4 +318,4 @@ def test_sums_wrap_as_32_bits_do():
 
 def test_of_recorded_gradients_only_one_is_known():
     assert "worker 1's value was added twice" in explained(12, 10, {1: 2})
-    assert "only this worker's values are known" in explained(1234, 10, {1: 2})
+    assert "values of other workers are not known here" in explained(1234, 10, {1: 2})

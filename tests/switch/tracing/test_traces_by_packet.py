@@ -20,8 +20,11 @@ import pytest
 from p4fabric.base import units
 from p4fabric.simulate import taps
 from p4fabric_testing.matrix import first_of
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from testbed import dataplane
+from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.protocols.sizes import frame_bytes
 from testbed.run_parts import result_rows as collect
@@ -49,8 +52,8 @@ class Numbered(Packet):
     number = -1
 
     @classmethod
-    def of(cls, frame: bytes, bits: int) -> Numbered | None:
-        packet = packet_in(frame, bits)
+    def of(cls, frame: bytes, *bits: int) -> Numbered | None:
+        packet = packet_in(frame, *bits)
         if packet is None:
             return None
         made = cls(*packet)
@@ -480,3 +483,13 @@ def pictures(setup, found) -> None:
         assert all(begin <= end for _, begin, end in lanes._held(fragment, each))
     evicted = [trace_text.evicted_by(step) for step in worst[1].steps if step.kind == path.HANDLED]
     assert drawn.count("v") == ended["egress drop"] + len(evicted) - evicted.count(None)
+
+
+def test_the_two_bitmaps_of_tokens_are_told_apart(monkeypatch):
+    monkeypatch.setattr(Ina, "tokens", True)
+    made = Ina(kind="gradient", wanted=0b110, bitmap=0b10, values=[7])
+    frame = bytes(Ether() / IP() / UDP(dport=wire.PORT) / made)
+    packet = packet_in(frame, 64, tokens=True)
+    assert (packet.workers, packet.wanted, packet.text) == (2, 6, "gradient {1} of {1, 2}")
+    seen = Ether(frame)[Ina]
+    assert (seen.wanted, seen.bitmap, seen.values) == (6, 2, [7])

@@ -64,6 +64,7 @@ def packets(count: int) -> list[Ina]:
                 sender=draw.choice((0, 7, 0x4000)),
                 exponent=draw.randrange(256),
                 next_exponent=draw.randrange(256),
+                wanted=draw.randrange(1 << Ina.bitmap_width),  # without tokens there is none
                 bitmap=draw.randrange(1 << Ina.bitmap_width),
                 values=[draw.randrange(-most, most) for _ in range(size)],
             )
@@ -115,12 +116,18 @@ def test_every_field_is_as_scapy_has_it(tmp_path):
     check(fields(written(tmp_path / "a.pcapng", inas), names), inas)
 
 
-def test_a_wider_bitmap_is_a_preference(tmp_path, monkeypatch):
+@pytest.mark.parametrize("tokens", [False, True])
+def test_a_wider_bitmap_and_a_second_one_are_preferences(tmp_path, monkeypatch, tokens):
     monkeypatch.setattr(Ina, "bitmap_width", 96)
+    monkeypatch.setattr(Ina, "tokens", tokens)
     inas = packets(40)
-    names = [*NUMBERS, *LISTS, "ina.float_value"]
-    rows = fields(written(tmp_path / "a.pcapng", inas), names, "-o", "ina.bitmap:96 bits")
+    names = [*NUMBERS, *LISTS, "ina.float_value", "ina.wanted"]
+    chosen = ("-o", "ina.bitmap:96 bits", "-o", f"ina.tokens:{str(tokens).upper()}")
+    rows = fields(written(tmp_path / "a.pcapng", inas), names, *chosen)
     check(rows, inas)
+    for row, ina in zip(rows, inas, strict=True):
+        wanted = ina.wanted.to_bytes(12, "big").hex() if tokens else ""
+        assert row["ina.wanted"].replace(":", "") == wanted
 
 
 def test_the_list_of_packets_says_what_each_is(tmp_path):
