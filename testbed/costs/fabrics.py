@@ -53,6 +53,12 @@ def fabric(name: str) -> Fabric:
     return Fabric.model_validate(read_yaml(read_text(path, MAX_BYTES), str(path)).data)
 
 
+def is_preset(data: object, path: tuple[object, ...]) -> bool:
+    """True if the preset that an experiment file names has this key."""
+    name = data.get("fabric") if isinstance(data, dict) else None
+    return name in FABRICS and ".".join(map(str, path)) in fabric(name).settings
+
+
 def with_fabric(data: dict[str, object]) -> dict[str, object]:
     """An experiment file's keys with those of the preset that it names. A section that is no
     mapping in the file stays as it is."""

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from testbed import systems
-from testbed.costs.fabrics import with_fabric
+from testbed.costs.fabrics import is_preset, with_fabric
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.changes import change_on_command_line, name_with
 from testbed.experiment.experiment import Experiment
@@ -139,8 +139,9 @@ def _meant(path: Path) -> str:
 
 
 def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
-    """Fill in lines; leave out repetitions, and what only follows from something else: errors of a
-    value that cannot be read, a key missing because it is misspelt."""
+    """Fill in lines, of a key that a fabric's preset has set that of `fabric`; leave out
+    repetitions, and what only follows from something else: errors of a value that cannot be read, a
+    key missing because it is misspelt."""
     unread = {problem.path for problem in document.problems if problem.path}
     meant = {each.instead for each in problems if each.instead}
     unread |= meant - set(document.lines)
@@ -150,7 +151,11 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
             line = document.line(each.path) if each.line is None else each.line
             below = (path for path, at in document.lines.items() if at == COMMAND_LINE)
             changed = bool(each.path) and any(path[: len(each.path)] == each.path for path in below)
-            problem = Problem(each.path, each.message, line, changed=changed)
+            message = each.message
+            if each.path not in document.lines and is_preset(document.data, each.path):
+                line = document.line(("fabric",))
+                message += f" (set by fabric: {document.data['fabric']})"
+            problem = Problem(each.path, message, line, changed=changed)
             found.setdefault((each.path, each.message), problem)
     return list(found.values())
 
