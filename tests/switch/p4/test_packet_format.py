@@ -23,7 +23,7 @@ def scapy_fields() -> list[tuple[str, int]]:
     return [
         (field.name.removesuffix("_number"), round(field.sz * 8) or getattr(field, "size", 0))
         for field in dissect.Ina.fields_desc
-        if field.name not in ("bitmap", "values")
+        if field.name not in ("wanted", "bitmap", "values")
     ]
 
 
