@@ -12,9 +12,9 @@ worker. What follows from it (its sum, the result, the copies of the result) is 
 gigabyte is of gradients: 4 bytes for each value of each worker. Compilation is not part of the
 time. The kernel's part of it is for memory that is used for the first time.
 
-The bound is what the machine's memory allows if each value passes it TOUCHED times: it is written
-by its worker, read and added to what is read and written in a register, written in a result, and
-read to be checked. Caches can be faster.
+The bound, in the last line, is what the machine's memory allows if each value passes it TOUCHED
+times: it is written by its worker, read and added to what is read and written in a register,
+written in a result, and read to be checked. Caches can be faster.
 
     --per-worker N  each worker sends N packets in two iterations, whatever the number of hosts.
                 Without it all cases have the same number of packets, so that more workers have
@@ -140,9 +140,8 @@ def rate(
         f"{hosts:4} hosts, {values:4} values: {packets / cpu / 1e3:6.0f} thousand gradient packets,"
         f" {size / cpu / 1e9:.2f} GB, per second of processor time"
         f" ({1e9 * cpu / packets:5.0f} ns for a packet, {kernel / cpu:.0%} of it the kernel's,"
-        f" {events / packets:.2f} events; bound {memory_rate() / TOUCHED / 1e9:.2f} GB;"
-        f" {packets} packets, {cpu / wall:.0%} of a core, at most {memory:.2f} GiB, set up in"
-        f" {set_up_s:.1f} s; {len(parts)} parts, {threads} threads,"
+        f" {events / packets:.2f} events; {packets} packets, {cpu / wall:.0%} of a core, at most"
+        f" {memory:.2f} GiB, set up in {set_up_s:.1f} s; {len(parts)} parts, {threads} threads,"
         f" {packets / wall / 1e3:.0f} thousand/s)",
         flush=True,
     )
@@ -173,3 +172,5 @@ def main() -> None:
             fewest = FEWEST
         for values in map(int, options.values.split(",")):
             rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)
+    # Behind all cases, whose memory this would be a part of.
+    print(f"bound: {memory_rate() / TOUCHED / 1e9:.2f} GB per second of processor time")

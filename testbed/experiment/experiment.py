@@ -96,8 +96,12 @@ class Experiment(ExperimentFile):
     @property
     def bitmap_bits(self) -> int:
         """Width of a packet's bitmaps of workers, each of which fits the largest job."""
-        kinds = self._source.of_kind if self._source is not None else ()
-        return bitmap_bits((*self.jobs, *kinds))
+        return bitmap_bits(self._all_jobs)
+
+    @property
+    def _all_jobs(self) -> tuple[Job, ...]:
+        """Those of the file, and those of which others are drawn."""
+        return (*self.jobs, *(self._source.of_kind if self._source is not None else ()))
 
     @property
     def aggregators(self) -> int:
@@ -108,7 +112,7 @@ class Experiment(ExperimentFile):
     def aggregator_bytes(self) -> int:
         """Switch memory of one aggregator."""
         bits = sum_bits(self.system, self.system_entry, self.jobs)
-        width = self.bitmap_bits >> any(job.tokens_in_packets for job in self.jobs)
+        width = worker_bits(self._all_jobs)
         return self.system_entry.aggregator_bytes(self.values_per_packet, width, bits)
 
     @property

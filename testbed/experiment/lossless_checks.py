@@ -61,7 +61,7 @@ RESTARTS = Rule(  # planned faults that lose packets and registers while jobs go
     "found {each.kind}; allowed: pause, slow, kill, since {system.lossless_reason}",
 )
 
-UNCOUNTED = Rule(
+RESTARTS_WITH_CREDITS = Rule(
     "faults[*].fault",
     lambda each, sound_links: (
         each.kind == "restart" and (given := lossless_of(sound_links)) and given.control == CREDITS

@@ -27,7 +27,12 @@ from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
 from testbed.experiment.experiment import Experiment, bitmap_bits, worker_bits
 from testbed.experiment.link_buffers import lossless_links
-from testbed.experiment.lossless_checks import RESTARTS, UNCOUNTED, lossy_links, short_queues
+from testbed.experiment.lossless_checks import (
+    RESTARTS,
+    RESTARTS_WITH_CREDITS,
+    lossy_links,
+    short_queues,
+)
 from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
 from testbed.experiment.resolve_jobs import loaded
@@ -451,7 +456,7 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     *bmv2_limits.RULES,
     lossy_links,
     RESTARTS,
-    UNCOUNTED,
+    RESTARTS_WITH_CREDITS,
     _background,
 )
 

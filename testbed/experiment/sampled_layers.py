@@ -108,11 +108,8 @@ def smaller(experiment: Experiment) -> tuple[Experiment, ...]:
     smallest part of messages, then with the next; () if it has none."""
     if not any(map(is_sampled, experiment.jobs)):
         return ()
-    sizes = [
-        (number, part)
-        for part in source_of(experiment.jobs[0]).transformer.parts
-        for number in range(source_of(experiment.jobs[0]).transformer.sizes)
-    ]
+    first = source_of(experiment.jobs[0]).transformer
+    sizes = [(number, part) for part in first.parts for number in range(first.sizes)]
     return tuple(
         experiment.model_copy(
             update={"jobs": tuple(_of_size(job, *size) for job in experiment.jobs)}
