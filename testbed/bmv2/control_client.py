@@ -19,7 +19,7 @@ from typing import Any
 from p4engine.control.client import CallError
 
 from testbed.bmv2 import connection
-from testbed.results.schema import Row
+from testbed.setup.job_setups import PortStats
 
 WORD = 1 << 64
 ERROR_PREFIXES = ("Error", "Invalid", "Could not")
@@ -43,7 +43,7 @@ class Client:
         api: Any,
         name: str,
         close: Callable[[], None] = lambda: None,
-        port_stats: Callable[[], list[Row]] = list,
+        port_stats: Callable[[], list[PortStats]] = list,
         process_stats: Callable[[], dict[str, int | None]] = dict,
     ) -> None:
         self.name = name
@@ -161,7 +161,7 @@ class Client:
         # p4utils prints it and returns nothing.
         return self._guarded(self._api.sswitch_client.get_time_elapsed_us, "timestamp")
 
-    def port_stats(self) -> list[Row]:
+    def port_stats(self) -> list[PortStats]:
         """Rows as the embedded switch's: port, direction, counters; None for what BMv2 does not
         count."""
         return self._guarded(self._port_stats, "port_stats")

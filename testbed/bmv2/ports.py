@@ -27,7 +27,7 @@ from pathlib import Path
 from p4fabric.base.linux import kernel
 from p4fabric.base.linux.processes import cpu_ns
 
-from testbed.results.schema import Row
+from testbed.setup.job_setups import PortStats
 
 TC_TIMEOUT_S = 30  # it only asks this machine's kernel
 SOL_PACKET = 263
@@ -74,7 +74,7 @@ class Ports:
         self._before = self._counted()
         self._cpu_before_ns = cpu_ns(pid) or 0
 
-    def read(self) -> list[Row]:
+    def read(self) -> list[PortStats]:
         """One row per port and direction, with the columns of table links."""
         self._socket_drops = self._more_socket_drops()
         now = self._counted()

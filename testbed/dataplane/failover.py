@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.planned_faults import NEVER, LinkChange, title
-from testbed.results.schema import Row
+from testbed.results.schema import FaultRow
 from testbed.setup.host_specs import with_members
 from testbed.setup.job_setups import Control, NewPart
 from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
@@ -135,31 +135,27 @@ class Failover:
         times = [at_ns for _, at_ns in self.done] + [each.at_ns for each in self.followed]
         return max(times, default=-1)
 
-    def rows(self, end_ns: int) -> list[Row]:
+    def rows(self, end_ns: int) -> list[FaultRow]:
         """Rows of table faults: of the planned faults of links, and behind all planned faults one
         for each new computation of routes, and for each job that was planned again. end_ns: when
         the run ended."""
         rows = []
         for number, fault in enumerate(self._setup.faults):
             if fault.of_link:
-                begun_ns, ended_ns = self._times_of(number, end_ns)
-                rows.append(
-                    _row(number, fault.kind, title(fault).partition(" of ")[2], fault.at_ns)
-                    | {"begun_ns": begun_ns, "ended_ns": ended_ns}
-                )
+                target = title(fault).partition(" of ")[2]
+                times = self._times_of(number, end_ns)
+                rows.append(_row(number, fault.kind, target, fault.at_ns, times))
         number = len(self._setup.faults)
         for each in self.followed:
-            times = {"begun_ns": each.at_ns, "ended_ns": each.at_ns}
-            rows.append(
-                _row(number, "reroute", "all switches", each.planned_ns)
-                | times
-                | {"entries": each.entries}
-            )
+            times = each.at_ns, each.at_ns
+            rows.append(_row(number, "reroute", "all switches", each.planned_ns, times))
+            rows[-1]["entries"] = each.entries
             number += 1
             for job in sorted({*each.rates_bps, *each.roots}):
                 name = f"job {self._setup.jobs[job].name}"
-                planned = {"job": job, "rate_bps": each.rates_bps.get(job)}
-                rows.append(_row(number, "replan", name, each.planned_ns) | times | planned)
+                rows.append(_row(number, "replan", name, each.planned_ns, times))
+                rows[-1]["job"] = job
+                rows[-1]["rate_bps"] = each.rates_bps.get(job)
                 number += 1
         return rows
 
@@ -255,13 +251,17 @@ def _steps(setup: Setup) -> list[_Step]:
     return sorted(found, key=lambda step: (step.at_ns, step.change is None))
 
 
-def _row(number: int, kind: str, target: str, at_ns: int) -> Row:
+def _row(
+    number: int, kind: str, target: str, at_ns: int, times: tuple[int | None, int | None]
+) -> FaultRow:
     return {
         "fault": number,
         "kind": kind,
         "target": target,
         "job": None,
         "at_ns": at_ns,
+        "begun_ns": times[0],
+        "ended_ns": times[1],
         "factor": None,
         "entries": None,
         "rate_bps": None,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from testbed.dataplane.read_registers import occupancy, occupancy_calls, occupied
-from testbed.results.schema import Row
+from testbed.results.schema import EventRow, MemoryRow, QueueRow
 from testbed.systems.statistics import EVENTS_PER_JOB, FILLING, HELD
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ class SnapshotHistory:
             "queues": self._queues(),
         }
 
-    def _memory(self) -> list[Row]:
+    def _memory(self) -> list[MemoryRow]:
         return [
             {
                 "switch": each.switch,
@@ -296,9 +296,9 @@ class SnapshotHistory:
             ]
         ]
 
-    def _events(self) -> list[Row]:
+    def _events(self) -> list[EventRow]:
         """Counts that have changed since the snapshot before."""
-        rows: list[Row] = []
+        rows: list[EventRow] = []
         last: dict[tuple[str, str], int] = {}
         for each in self._taken:
             for event, value in zip(each.names, each.events.tolist(), strict=True):
@@ -306,13 +306,19 @@ class SnapshotHistory:
                 if value == last.get((each.switch, event), 0):
                     continue
                 last[each.switch, event] = value
-                row = {"switch": each.switch, "time_ns": each.time_ns}
-                rows.append(row | {"event": event, "value": value})
+                rows.append(
+                    {
+                        "switch": each.switch,
+                        "time_ns": each.time_ns,
+                        "event": event,
+                        "value": value,
+                    }
+                )
         return rows
 
-    def _queues(self) -> list[Row]:
+    def _queues(self) -> list[QueueRow]:
         """Queues whose length has changed since the snapshot before."""
-        rows: list[Row] = []
+        rows: list[QueueRow] = []
         last: dict[str, dict[int, int]] = {}
         for each in self._taken:
             now = dict(each.queues.tolist())
@@ -320,8 +326,14 @@ class SnapshotHistory:
             last[each.switch] = now
             for port in sorted({*now, *before}):
                 if now.get(port, 0) != before.get(port, 0):
-                    row = {"switch": each.switch, "time_ns": each.time_ns}
-                    rows.append(row | {"port": port, "packets": now.get(port, 0)})
+                    rows.append(
+                        {
+                            "switch": each.switch,
+                            "time_ns": each.time_ns,
+                            "port": port,
+                            "packets": now.get(port, 0),
+                        }
+                    )
         return rows
 
     def _pool(self) -> dict[str, Any]:

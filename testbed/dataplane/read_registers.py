@@ -17,7 +17,6 @@ from p4engine.values.numbers import ControlError
 from testbed.number_formats import FPISA
 from testbed.protocols.sizes import memory_part
 from testbed.results.counters import OVERWRITTEN
-from testbed.results.schema import Row
 from testbed.systems.statistics import (
     CAUSES,
     ENDINGS_PER_JOB,
@@ -28,7 +27,7 @@ from testbed.systems.statistics import (
 )
 
 if TYPE_CHECKING:
-    from testbed.setup.job_setups import Control, Platform
+    from testbed.setup.job_setups import Control, Platform, PortStats
 
 
 def occupancy(platform: Platform, client: Control) -> list[tuple[int, int, int]]:
@@ -171,7 +170,7 @@ def counters(
 
 def port_counts(
     platform: Platform, client: Control
-) -> tuple[list[Row], list[tuple[int, bool, str, int]]]:
+) -> tuple[list[PortStats], list[tuple[int, bool, str, int]]]:
     """Counts of a switch's ports, and the causes of packets to a PS, both at one moment.
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each

@@ -27,7 +27,7 @@ from p4fabric.base.hops import hops_towards, switch_of
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
-from testbed.results.schema import Row
+from testbed.results.schema import FaultRow
 
 if TYPE_CHECKING:
     from p4fabric.base.topology import Topology
@@ -194,11 +194,11 @@ class Faults:
             ]
         return found
 
-    def rows(self, end_ns: int) -> list[Row]:
+    def rows(self, end_ns: int) -> list[FaultRow]:
         """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
         last_ns = end_ns - self._start_ns
         jobs: dict[str | None, int] = {job.name: number for number, job in self._setup.jobs.items()}
-        rows = [
+        rows: list[FaultRow] = [
             {
                 "fault": each.number,
                 "kind": each.fault.kind,
@@ -208,6 +208,8 @@ class Faults:
                 "begun_ns": each.begun_ns,
                 "ended_ns": last_ns if each.underway else each.ended_ns,
                 "factor": each.fault.factor,
+                "entries": None,
+                "rate_bps": None,
             }
             for each in self._plan
         ]

@@ -15,7 +15,7 @@ from p4fabric.base.topology import Topology, host_ip
 from p4fabric.emulate.controlled import Controlled
 from p4fabric.emulate.spawner import Process, Spawner
 
-from testbed.results.schema import Row
+from testbed.results.schema import FlowRow
 from testbed.run_parts.result_rows import flow_row
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class FlowGroup:
             (f"{end.end} of background flow {end.flow.title}", end.still_ns) for end in self._ends
         ]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[FlowRow]:
         """Rows of table flows, after `stop`."""
         end_ns = self._stop_ns - self._start_ns
         found = []

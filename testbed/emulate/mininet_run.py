@@ -37,7 +37,18 @@ from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.machine import kernel_probe
 from testbed.protocols import compiled, is_shipped
-from testbed.results.schema import Row
+from testbed.results.schema import (
+    BufferRow,
+    CounterRow,
+    DepartureRow,
+    FidelityRow,
+    HostRow,
+    JobRow,
+    LinkRow,
+    LossRow,
+    PauseRow,
+    ResentRow,
+)
 from testbed.routing.group_server import has_shared_servers
 from testbed.run_parts import result_rows as collect
 from testbed.run_parts.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
@@ -164,7 +175,8 @@ class Repetition:
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[collect.Life]] = {}
         self.stats: dict[str, list[dict]] = {}
-        self.flow_control: dict[str, dict[str, list[Row]]] = {}  # of lossless links
+        # Of lossless links, by switch.
+        self.flow_control: dict[str, tuple[list[PauseRow], list[BufferRow]]] = {}
         self._still_before: dict[str, int] = {}  # standstills of each switch until the run's start
 
     @property
@@ -395,7 +407,9 @@ class Repetition:
         for number, why in watch.unfinished.items():
             raise RunError(f"job {setup.listed[number].name} could not finish: {why}")
 
-    def _resent(self, jobs: list[Row], hosts: list[Row], links: list[Row]) -> list[Row]:
+    def _resent(
+        self, jobs: list[JobRow], hosts: list[HostRow], links: list[LinkRow]
+    ) -> list[ResentRow]:
         """Rows of table resent."""
         notes = [life[3] for lives in self.lives.values() for life in lives]
         unseen = any(row["unmodelled_drops"] for row in links)
@@ -417,7 +431,7 @@ class Repetition:
             programs.said,
         )
 
-    def _standstills(self, watch: Watch, faults: Faults) -> list[Row]:
+    def _standstills(self, watch: Watch, faults: Faults) -> list[FidelityRow]:
         """Rows of table fidelity about processes that stood still. BMv2 does not know it."""
         from testbed.results.fidelity import still_row
 
@@ -444,7 +458,10 @@ class Repetition:
         setup, switches, hosts = self.setup, self.switches, self.hosts
         for name in switches.clients:
             self._keep_counts(name)
-        counters, links, departures, losses = [], [], [], []
+        counters: list[CounterRow] = []
+        links: list[LinkRow] = []
+        departures: list[DepartureRow] = []
+        losses: list[LossRow] = []
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
             departures += collect.departure_rows(setup, name, left)
@@ -482,10 +499,10 @@ class Repetition:
         trusted += self._standstills(watch, faults)
         if setup.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
-        flow_rows: dict[str, list[Row]] = {"flows": self.flows.rows()} if setup.flows else {}
-        for name in self.flow_control:
-            for table, own in self.flow_control[name].items():
-                flow_rows.setdefault(table, []).extend(own)
+        flow_rows: dict[str, Any] = {"flows": self.flows.rows()} if setup.flows else {}
+        if controlled := self.flow_control.values():
+            flow_rows["pauses"] = [row for pauses, _ in controlled for row in pauses]
+            flow_rows["buffers"] = [row for _, buffers in controlled for row in buffers]
         said = self._programs.rows() if self._programs is not None else []
         measure_rows = {"measures": said} if said else {}
         called = self._programs.collectives() if self._programs is not None else []

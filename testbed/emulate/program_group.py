@@ -35,7 +35,7 @@ from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.program_environment import Place, environment_of_rank, environment_of_server
 from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
-from testbed.results.schema import Row
+from testbed.results.schema import CollectiveRow, MeasureRow
 from testbed.run_parts.live_view import Called
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from testbed.emulate.communicators import Communicators
     from testbed.experiment.schema_jobs import Job
+    from testbed.protocols.host_spec import HostSpec
 
 INA = "ina"  # the job's key `backend`
 # What a child of the spawner calls.
@@ -66,7 +67,7 @@ class Rank:
     ended_ns: int | None = None  # on CLOCK_MONOTONIC
     left_ns: int | None = None  # when its program was seen to have left the job
     missed: bool = False  # True: it has left, and its process goes on
-    counted: dict[tuple, dict[str, Any]] = field(default_factory=dict)  # of its collectives,
+    counted: dict[tuple, CollectiveRow] = field(default_factory=dict)  # of its collectives,
     read: int = 0  # from so many bytes of the file
 
     @property
@@ -77,14 +78,14 @@ class Rank:
     def title(self) -> str:
         return f"rank {self.number} of job {self.host.spec.job.name}"
 
-    def called(self) -> list[Row]:
+    def called(self) -> list[CollectiveRow]:
         """Its collectives so far, as rows of table collectives. What is none is left out: the file
         is the program's."""
         with self.collectives.open("rb") as file:
             file.seek(self.read)
             lines, end, _ = file.read().rpartition(b"\n")
         self.read += len(lines) + len(end)
-        _add_counts(self.counted, lines.decode(errors="replace"))
+        _add_counts(self.counted, self.host.spec, lines.decode(errors="replace"))
         return [*self.counted.values()]
 
 
@@ -258,7 +259,7 @@ class ProgramGroup:
         parts = [f"{name} {float(value):.3g}" for name, value in said["values"].items()]
         return ", ".join([f"step {said['step']}", *parts])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MeasureRow]:
         """Table measures; the ranks' files go. Lines that are no report are left out: the file is
         the program's."""
         rows = self.said()
@@ -267,9 +268,9 @@ class ProgramGroup:
                 rank.measures.unlink()
         return rows
 
-    def said(self) -> list[Row]:
+    def said(self) -> list[MeasureRow]:
         """The same so far."""
-        rows = []
+        rows: list[MeasureRow] = []
         for number, job in self._jobs.items():
             for rank in job.ranks:
                 said = [_read(line) for line in rank.measures.read_bytes().split(b"\n")]
@@ -288,13 +289,12 @@ class ProgramGroup:
                         )
         return rows
 
-    def collectives(self) -> list[Row]:
+    def collectives(self) -> list[CollectiveRow]:
         """Table collectives; the ranks' files go."""
-        rows = []
-        for number, job in self._jobs.items():
+        rows: list[CollectiveRow] = []
+        for job in self._jobs.values():
             for rank in job.ranks:
-                place = {"job": number, "worker": rank.number}
-                rows += [place | row for row in rank.called()]
+                rows += rank.called()
                 rank.collectives.unlink()
         return rows
 
@@ -433,25 +433,34 @@ def command_line(command: Sequence[str]) -> list[str]:
     return list(command)
 
 
-def _add_counts(rows: dict[tuple, dict[str, Any]], text: str) -> None:
+def _add_counts(rows: dict[tuple, CollectiveRow], rank: HostSpec, text: str) -> None:
     """Add what the processes of a rank have written of its collectives (collective/tally.py), by
     the fields of KEY."""
     for line in text.splitlines():
         try:
             said = json.loads(line)
-            row: dict[str, Any] = {name: str(said[name]) for name in KEY}
-            row |= {"calls": int(said["calls"]), "bytes": int(said["bytes"])}
-            row["time_ns"] = None if said["time_ns"] is None else int(said["time_ns"])
+            key = tuple(str(said[name]) for name in KEY)
+            row: CollectiveRow = {
+                "job": rank.job.number,
+                "worker": rank.number,
+                "communicator": str(said["communicator"]),
+                "collective": str(said["collective"]),
+                "dtype": str(said["dtype"]),
+                "route": str(said["route"]),
+                "calls": int(said["calls"]),
+                "bytes": int(said["bytes"]),
+                "time_ns": None if said["time_ns"] is None else int(said["time_ns"]),
+            }
         except (ValueError, TypeError, KeyError):
             continue
         if row["route"] not in (SYSTEM, GLOO):
             continue
-        before = rows.setdefault(tuple(row[name] for name in KEY), row)
+        before = rows.setdefault(key, row)
         if before is not row:
-            for name in ("calls", "bytes"):
-                before[name] += row[name]
-            times = before["time_ns"], row["time_ns"]
-            before["time_ns"] = None if None in times else sum(times)
+            before["calls"] += row["calls"]
+            before["bytes"] += row["bytes"]
+            took, more = before["time_ns"], row["time_ns"]
+            before["time_ns"] = None if took is None or more is None else took + more
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from testbed.results.schema import Row
+from testbed.results.schema import FidelityRow, HostRow, JobRow, LinkRow, Row, SwitchRow
 
 DROPS_LIMIT = 0  # packets
 CPU_LIMIT = 0.8  # of a core, in any second
@@ -24,7 +24,7 @@ STILL_LIMIT = 0.1  # seconds that a process stood still at once; shorter times d
 RUNNER_STILL_LIMIT = 1.0  # of the process that starts, watches and samples the others
 
 
-def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> Row:
+def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> FidelityRow:
     """One row of table fidelity. A value that could not be measured (None) is not ok."""
     return {
         "scope": scope,
@@ -36,24 +36,24 @@ def row(scope: str, name: str, measure: str, value: float | None, limit: float) 
     }
 
 
-def missed_faults(count: int) -> Row:
+def missed_faults(count: int) -> FidelityRow:
     """Row with the number of planned faults that did not take place."""
     return row("run", "faults", "planned faults that did not take place", count, 0)
 
 
-def still_row(scope: str, name: str, still_ns: int, planned_ns: int = 0) -> Row:
+def still_row(scope: str, name: str, still_ns: int, planned_ns: int = 0) -> FidelityRow:
     """Row about a process of the run that stood still: for how long, beyond what was planned."""
     limit = RUNNER_STILL_LIMIT if scope == "run" else STILL_LIMIT
     return row(scope, name, "seconds of standstill", max(still_ns - planned_ns, 0) / 1e9, limit)
 
 
 def rows(
-    jobs: Iterable[Row],
-    hosts: Iterable[Row],
-    links: Iterable[Row],
+    jobs: Iterable[JobRow],
+    hosts: Iterable[HostRow],
+    links: Iterable[LinkRow],
     switch_cpu: Mapping[str, float | None],
     switch_wait: Mapping[str, float | None] | None = None,
-) -> list[Row]:
+) -> list[FidelityRow]:
     """The rows of table fidelity for one repetition.
 
     jobs, hosts, links: rows as they go into those tables, without hosts and switches that a planned
@@ -62,7 +62,8 @@ def rows(
     share of any second for which these waited for a processor.
     """
     iteration_ns = {
-        job["job"]: job["jct_ns"] / job["iterations"] if job.get("jct_ns") else None for job in jobs
+        job["job"]: jct_ns / job["iterations"] if (jct_ns := job["jct_ns"]) else None
+        for job in jobs
     }
     found = []
     for host in hosts:
@@ -86,10 +87,10 @@ def rows(
 
 
 def wait_rows(
-    hosts: Iterable[Row],
-    switches: Iterable[Row],
+    hosts: Iterable[HostRow],
+    switches: Iterable[SwitchRow],
     windows_ns: Mapping[int, float | None],
-) -> list[Row]:
+) -> list[FidelityRow]:
     """The rows about waiting for processors, one per worker of a job whose links have a rate.
 
     hosts, switches: rows as they go into those tables, without those that a planned fault kept from

@@ -35,10 +35,11 @@ from rich.text import Text
 
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
-from testbed.results.schema import Row
 
 if TYPE_CHECKING:
+    from testbed.results.schema import Row
     from testbed.setup import Control, JobSetup, Setup
+    from testbed.setup.job_setups import PortStats
 
 _log = logging.getLogger(__name__)
 LIVE_STEP_NS = 250_000_000
@@ -84,7 +85,7 @@ def titles_of(setup: Setup, known: Mapping[int, JobSetup] | None = None) -> dict
     return dict(sorted(found.items()))
 
 
-def rows_of(titles: Mapping[int, JobTitle], system: str) -> list[dict[str, int | str | None]]:
+def rows_of(titles: Mapping[int, JobTitle], system: str) -> Sequence[Row]:
     """The jobs as rows of table jobs, as far as they are known when a repetition begins."""
     return [
         {"job": job, "name": each.name, "system": system, "fallback": each.fallback or None}
@@ -131,17 +132,17 @@ class Sources:
 
     repetition: int
     snapshots: SnapshotHistory
-    hosts: Callable[[], list[Row]]
+    hosts: Callable[[], Sequence[Row]]
     times: Callable[[], Iterable[WorkerTimes]]
-    links: Callable[[str, list[Row]], list[Row]]
-    faults: Callable[[int], list[Row]]
-    measures: Callable[[], list[Row]] = list
+    links: Callable[[str, list[PortStats]], Sequence[Row]]
+    faults: Callable[[int], Sequence[Row]]
+    measures: Callable[[], Sequence[Row]] = list
 
 
 class Page(Protocol):
     """A page that shows a run while it goes on (testbed.web)."""
 
-    def begin(self, jobs: list[Row], sources: Sources) -> None:
+    def begin(self, jobs: Sequence[Row], sources: Sources) -> None:
         """A repetition begins; jobs: rows of table jobs, as far as they are known."""
 
     def show(self, state: dict[str, Any]) -> None:
@@ -150,7 +151,7 @@ class Page(Protocol):
     def charts_due(self) -> bool:
         """True if it is time to update the charts."""
 
-    def draw(self, elapsed_ns: int, ports: Mapping[str, list[Row]]) -> None:
+    def draw(self, elapsed_ns: int, ports: Mapping[str, list[PortStats]]) -> None:
         """Ask the sources. ports: the last `port_stats` by switch."""
 
 
@@ -163,7 +164,7 @@ class Drops:
         self._switches = switches
         self._next_ns = 0
         self.latest: dict[str, int] = {}
-        self.ports: dict[str, list[Row]] = {}
+        self.ports: dict[str, list[PortStats]] = {}
 
     def tick(self, now: bool = False) -> None:
         """Read the counters, if it is time to, or `now`. A switch that does not answer keeps its
@@ -348,7 +349,7 @@ class Progress:
         """The same for a page: {"headline", "elapsed_ns", "tables": [{"name", "columns", "rows",
         "ended" (rows of jobs that are over)}]}, all in the tables texts."""
         jobs = self._order()[:PAGE_ROWS]
-        tables: list[Row] = [
+        tables: list[dict[str, Any]] = [
             {
                 "name": "jobs",
                 "columns": JOB_COLUMNS,

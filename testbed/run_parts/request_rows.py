@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from testbed.results.schema import Row
+from testbed.results.schema import RequestRow
 from testbed.traffic import rank_source
 from testbed.traffic.inference import Inference
 from testbed.traffic.serving import PREFILL
@@ -20,14 +20,14 @@ Spans = dict[tuple[int, int], tuple[int, int]]  # begin and end in ns, by worker
 
 def request_rows(
     traces: Mapping[int, Trace], tables: Mapping[str, Mapping[str, np.ndarray]]
-) -> list[Row]:
+) -> list[RequestRow]:
     """The rows of all jobs that serve a model. traces: of jobs, by number; tables:
     result_rows.time_tables."""
     found = _spans(traces, tables)
     return [
-        {"job": job, "iteration": iteration} | row
+        row
         for (job, iteration), (model, known) in found.items()
-        for row in _rows(model, known)
+        for row in _rows(job, iteration, model, known)
     ]
 
 
@@ -85,7 +85,7 @@ def _times(model: Inference, spans: Spans) -> tuple[list[int], list[int]]:
     return ends, computed
 
 
-def _rows(model: Inference, spans: Spans) -> list[Row]:
+def _rows(job: int, iteration: int, model: Inference, spans: Spans) -> list[RequestRow]:
     """The requests of an iteration that were sent. spans: of the nodes that have ended."""
     if (0, 0) not in spans:
         return []
@@ -106,10 +106,12 @@ def _rows(model: Inference, spans: Spans) -> list[Row]:
 
     return [
         {
+            "job": job,
+            "iteration": iteration,
             "request": number,
             "prompt": request.prompt,
             "output": 1 if model.kind == PREFILL else request.output,
-            "sent_ns": come[number] if come else ended(times.sent),
+            "sent_ns": come[number] if come else ends[times.sent + 1],
             "waited_ns": max(0, ends[times.sent + 1] - come[number]) if come else None,
             "first_ns": ended(times.first),
             "end_ns": ended(times.last),

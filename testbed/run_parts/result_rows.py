@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from p4fabric.base.lossless_buffers import Buffered, buffer_use, pauses_by_cause
@@ -19,13 +19,27 @@ from p4fabric.base.lossless_buffers import Buffered, buffer_use, pauses_by_cause
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import Notes
 from testbed.results.counters import LOSS_COLUMNS
-from testbed.results.schema import Row
+from testbed.results.schema import (
+    BufferRow,
+    DepartureRow,
+    FlowRow,
+    HostRow,
+    JobRow,
+    LinkRow,
+    LossRow,
+    PauseRow,
+    ResentRow,
+    Row,
+    SumRow,
+    SwitchRow,
+)
 
 if TYPE_CHECKING:
     from p4fabric.base.flow import Flow
 
     from testbed.protocols.host_spec import HostSpec
     from testbed.setup import JobSetup, Platform, Setup
+    from testbed.setup.job_setups import PortStats
     from testbed.traffic.trace import Trace
 
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
@@ -36,7 +50,7 @@ Counted = tuple[int, str, int]  # job, counter and value
 Departed = tuple[int, bool, str, int]  # communicator, whether to the PS itself, cause, packets
 # What a switch has counted between two restarts: in its registers, its `port_stats()`, departures,
 # and the notes of its links.
-Life = tuple[list[Counted], list[Row], list[Departed], Notes | None]
+Life = tuple[list[Counted], "list[PortStats]", list[Departed], Notes | None]
 
 
 class Host(Protocol):
@@ -67,7 +81,7 @@ class HostWithSums(Host, Protocol):
     def sums(self) -> Sequence[tuple[HostSpec, np.ndarray]]: ...
 
 
-def role_rows(specs: Iterable[HostSpec]) -> list[Row]:
+def role_rows(specs: Iterable[HostSpec]) -> Sequence[Row]:
     """Rows of table hosts with the columns that are known from the start."""
     return [
         {
@@ -84,11 +98,11 @@ def host_rows(
     hosts: Iterable[Host],
     cpu_peaks: Mapping[str, float | None],
     waits: Callable[[str], Wait],
-) -> list[Row]:
+) -> list[HostRow]:
     """Table hosts: one row per host. cpu_peaks, waits: by host, see testbed/emulate/samplers.py."""
-    rows = []
+    rows: list[HostRow] = []
     for host in hosts:
-        done = host.totals
+        done, (wait_share, wait_mean_ns) = host.totals, waits(host.spec.host)
         rows.append(
             {
                 "host": host.spec.host,
@@ -107,14 +121,15 @@ def host_rows(
                 "lag_max_ns": done.get("lag_max_ns"),
                 "cpu_ns": done.get("cpu_ns"),
                 "cpu_peak_share": cpu_peaks.get(host.spec.host),
-                **wait_columns(waits(host.spec.host)),
+                "wait_share": wait_share,
+                "wait_mean_ns": wait_mean_ns,
                 "pss_bytes": done.get("pss_bytes"),
             }
         )
     return rows
 
 
-def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
+def sum_rows(hosts: Iterable[HostWithSums]) -> list[SumRow]:
     """Table sums: one row for each worker that has kept its sums, group of ranks, and
     iteration."""
     kept = [each for host in hosts for each in host.sums]
@@ -124,7 +139,7 @@ def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
     from testbed.traffic.rank_graph import GroupRoute
     from testbed.workload import gradients
 
-    rows: list[Row] = []
+    rows: list[SumRow] = []
     known: dict[tuple[int, int], tuple[sum_errors.ExactSums | None, np.ndarray | None]] = {}
     for spec, sums in kept:
         job, part = spec.job, spec.program
@@ -157,11 +172,11 @@ def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
 
 def job_rows(
     hosts: Sequence[Host],
-    links: Iterable[Row],
+    links: Iterable[LinkRow],
     traces: Mapping[int, Trace],
     outcomes: Mapping[int, str],
     shared: Mapping[int, tuple[int, int] | None] = MappingProxyType({}),
-) -> list[Row]:
+) -> list[JobRow]:
     """Table jobs.
 
     links: rows of table links, which know the servers' links. traces: by job.
@@ -173,7 +188,7 @@ def job_rows(
     for host in hosts:
         roles = by_job.setdefault(host.spec.job.number, {"worker": [], "ps": []})
         roles[host.spec.role].append(host)
-    rows = []
+    rows: list[JobRow] = []
     for job, roles in sorted(by_job.items()):
         workers, servers = roles["worker"], roles["ps"]
         spec = workers[0].spec.job
@@ -207,6 +222,9 @@ def job_rows(
                 "model": traces[job].name,
                 "gpu": traces[job].gpu,
                 "system": spec.system,
+                "fallback": None,
+                "refused": None,
+                "trees": None,
                 "workers": len(workers),
                 "iterations": iterations,
                 "values": values,
@@ -230,12 +248,12 @@ def job_rows(
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
                 "marked_results": _total(workers, "marked_results"),
-                "ps_packets": _total(servers, "ps_packets"),
+                "ps_packets": _total_if_any(servers, "ps_packets"),
                 "ps_link_bytes_in": carried[0],
                 "ps_link_bytes_out": carried[1],
-                "results": _total(servers, "results"),
-                "reminders": _total(servers, "reminders"),
-                "asks": _total(servers, "asks"),
+                "results": _total_if_any(servers, "results"),
+                "reminders": _total_if_any(servers, "reminders"),
+                "asks": _total_if_any(servers, "asks"),
                 # Every worker sees the same results.
                 "saturated": max(host.totals["saturated"] for host in workers),
                 "communication_bound_ns": _communication_bound_ns(workers),
@@ -245,7 +263,7 @@ def job_rows(
 
 
 def add_ways(
-    rows: Iterable[Row],
+    rows: Iterable[JobRow],
     system: str,
     jobs: Mapping[int, JobSetup],
     later: Mapping[int, list[str]],
@@ -254,11 +272,10 @@ def add_ways(
     hosts. later: by job, the roots of its trees after each change."""
     for row in rows:
         job = jobs.get(row["job"])
-        row |= {"fallback": None, "refused": None, "trees": None}
         if job is None:
             continue
         if job.refused:
-            row |= {"system": system, "fallback": row["system"], "refused": job.refused}
+            row["fallback"], row["system"], row["refused"] = row["system"], system, job.refused
         elif job.group.trees:
             roots = [job.group.tree_roots, *later.get(row["job"], ())]
             row["trees"] = ", then ".join(roots)
@@ -269,9 +286,6 @@ def _compute_ns(trace: Trace, iterations: int) -> int:
     return iterations * trace.compute_ns - trace.update_ns
 
 
-OF_CONNECTIONS = ("resent_gap", "resent_timeout", "cuts", "cnps", "marked")  # of flows, with rc
-
-
 def flow_row(
     flow: Flow,
     end_ns: int,
@@ -279,16 +293,17 @@ def flow_row(
     packets: tuple[int | None, int | None, int | None],
     bursts: tuple[int, int, int] | None,
     measured: Mapping[str, Any] | None = None,
-    connection: Row | None = None,
-) -> Row:
+    connection: Mapping[str, int] | None = None,
+) -> FlowRow:
     """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. packets:
     sent, received, lost; bursts: how many, the sum of their times and the longest, None: the flow
     has none; measured: see p4fabric/src/p4fabric/simulate/flow_machine.py; connection: further
     columns of a reliable connection."""
-    of_packets = ("duplicates", "late", "min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
     start_ns, over_ns = flow.keys.start_ns, flow.keys.ends_ns(end_ns)
     begun = start_ns < end_ns
     count, total_ns, longest_ns = bursts or (None, 0, 0)
+    packets_sent, packets_received, lost = packets
+    seen, of_rc = measured or {}, connection or {}
     return {
         "flow": flow.number,
         "name": flow.name,
@@ -299,21 +314,33 @@ def flow_row(
         "ended_ns": over_ns if begun else None,
         "bytes": carried,
         "mean_bps": 8 * carried * 10**9 // (over_ns - start_ns) if begun else None,
-        **dict(zip(("packets_sent", "packets_received", "lost"), packets, strict=True)),
+        "packets_sent": packets_sent,
+        "packets_received": packets_received,
+        "lost": lost,
         "bursts": count,
         "burst_mean_ns": total_ns // count if count else None,
         "burst_max_ns": longest_ns if count else None,
-        **{name: None if measured is None else measured[name] for name in of_packets},
-        **(connection or dict.fromkeys(OF_CONNECTIONS)),
+        "duplicates": seen.get("duplicates"),
+        "late": seen.get("late"),
+        "min_ns": seen.get("min_ns"),
+        "mean_ns": seen.get("mean_ns"),
+        "p50_ns": seen.get("p50_ns"),
+        "p99_ns": seen.get("p99_ns"),
+        "max_ns": seen.get("max_ns"),
+        "resent_gap": of_rc.get("resent_gap"),
+        "resent_timeout": of_rc.get("resent_timeout"),
+        "cuts": of_rc.get("cuts"),
+        "cnps": of_rc.get("cnps"),
+        "marked": of_rc.get("marked"),
     }
 
 
-def add_mean_rates(links: Iterable[Row], jobs: Iterable[Row]) -> None:
+def add_mean_rates(links: Iterable[LinkRow], jobs: Iterable[JobRow]) -> None:
     """Column mean_bps of table links: from the first job's start to the last one's end."""
-    ended = [job for job in jobs if job["end_ns"] is not None]
-    if not ended:
+    spans = [(job["start_ns"], job["end_ns"]) for job in jobs if job["end_ns"] is not None]
+    if not spans:
         return
-    whole_ns = max(job["end_ns"] for job in ended) - min(job["start_ns"] for job in ended)
+    whole_ns = max(end_ns for _, end_ns in spans) - min(start_ns for start_ns, _ in spans)
     for row in links:
         row["mean_bps"] = row["bytes"] * 8 * 10**9 // max(whole_ns, 1)
 
@@ -333,16 +360,20 @@ def _communication_bound_ns(workers: list[Host]) -> int | None:
 
 
 def _link_bytes(
-    hosts: list[Host], by_host: Mapping[tuple[str, str], Row], direction: str
+    hosts: list[Host], by_host: Mapping[tuple[str, str], LinkRow], direction: str
 ) -> int | None:
     """Bytes on all these hosts' links; None without hosts, or if one could not be counted."""
-    counts = [by_host.get((host.spec.host, direction), {}).get("bytes") for host in hosts]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    links = [by_host.get((host.spec.host, direction)) for host in hosts]
+    known = [link["bytes"] for link in links if link is not None]
+    return sum(known) if known and len(known) == len(links) else None
 
 
-def _total(hosts: list[Host], counter: str) -> int | None:
-    return sum(host.totals[counter] for host in hosts) if hosts else None
+def _total(hosts: list[Host], counter: str) -> int:
+    return sum(host.totals[counter] for host in hosts)
+
+
+def _total_if_any(hosts: list[Host], counter: str) -> int | None:
+    return _total(hosts, counter) if hosts else None
 
 
 def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[Worker, Times]]:
@@ -431,49 +462,51 @@ def window_times(platform: Platform, hosts: Sequence[Host]) -> dict[int, float |
     return times
 
 
-def wait_columns(wait: Wait) -> Row:
-    """The columns about waiting for a processor, of hosts and switches."""
-    return {"wait_share": wait[0], "wait_mean_ns": wait[1]}
-
-
 def switch_rows(
-    lives: Mapping[str, Sequence[Row]],
+    lives: Mapping[str, Sequence[Mapping[str, int | None]]],
     cpu_peaks: Mapping[str, float | None],
     waits: Callable[[str], Wait],
-) -> list[Row]:
+) -> list[SwitchRow]:
     """Table switches: one row per switch. lives: its `stats()` at the end of each life."""
-    rows = []
+    rows: list[SwitchRow] = []
     for name, stats in lives.items():
-        row: Row = {"switch": name}
-        for column, key in SWITCH_COUNTERS.items():
-            values = [life.get(key) for life in stats]
-            whole = max if key == "late_max_ns" else sum
-            known = [value for value in values if value is not None]
-            row[column] = whole(known) if len(known) == len(values) else None
-        rows.append(row | {"cpu_peak_share": cpu_peaks.get(name), **wait_columns(waits(name))})
+
+        def whole(
+            counter: str,
+            of: Callable[[list[int]], int] = sum,
+            stats: Sequence[Mapping[str, int | None]] = stats,
+        ) -> int | None:
+            known = [value for life in stats if (value := life.get(counter)) is not None]
+            return of(known) if len(known) == len(stats) else None
+
+        wait_share, wait_mean_ns = waits(name)
+        rows.append(
+            {
+                "switch": name,
+                "packets_received": whole("received"),
+                "packets_sent": whole("sent"),
+                "cpu_ns": whole("cpu_ns"),
+                "cpu_peak_share": cpu_peaks.get(name),
+                "wait_share": wait_share,
+                "wait_mean_ns": wait_mean_ns,
+                "late_events": whole("late_events"),
+                "late_max_ns": whole("late_max_ns", max),
+                "unmodelled_drops": whole("unmodelled_drops"),
+            }
+        )
     return rows
 
 
-# Columns of table switches, and what they are called among a switch's stats().
-SWITCH_COUNTERS = {
-    "packets_received": "received",
-    "packets_sent": "sent",
-    "cpu_ns": "cpu_ns",
-    "late_events": "late_events",
-    "late_max_ns": "late_max_ns",
-    "unmodelled_drops": "unmodelled_drops",
-}
 LINK_COUNTERS = (
     *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
-    *("unmodelled_drops", "max_queue", "refused", "marks", "tie_drops"),
+    *("unmodelled_drops", "max_queue", "refused", "marks", "tie_drops", "down_drops"),
 )
 
 
-def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row]:
+def link_rows(platform: Platform, switch: str, stats: Iterable[PortStats]) -> list[LinkRow]:
     """Table links: one switch's ports, from its `port_stats()`, of links that are up."""
     ports = platform.topology.ports(switch)
-    counters = (*LINK_COUNTERS, "down_drops") if platform.links_fail else LINK_COUNTERS
-    rows = []
+    rows: list[LinkRow] = []
     for row in stats:
         if row["port"] not in ports:
             continue
@@ -486,7 +519,19 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
                 "neighbour": neighbour,
                 "direction": row["direction"],
                 "rate_bps": platform.link(link)[sending].bandwidth_bps,
-                **{name: row.get(name) for name in counters},
+                "packets": row["packets"],
+                "bytes": row["bytes"],
+                "mean_bps": None,
+                "queue_drops": row.get("queue_drops"),
+                "losses": row.get("losses"),
+                "duplicates": row.get("duplicates"),
+                "reordered": row.get("reordered"),
+                "unmodelled_drops": row.get("unmodelled_drops"),
+                "max_queue": row.get("max_queue"),
+                "refused": row.get("refused"),
+                "marks": row.get("marks"),
+                "tie_drops": row.get("tie_drops"),
+                "down_drops": row.get("down_drops") if platform.links_fail else None,
             }
         )
     return rows
@@ -494,17 +539,17 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
 
 def lossless_rows(
     platform: Platform, name: str, switch: Buffered, now_ns: int
-) -> dict[str, list[Row]]:
+) -> tuple[list[PauseRow], list[BufferRow]]:
     """Rows of tables pauses and buffers of a switch whose links are lossless. switch: it, or its
     control interface; now_ns: on its clock."""
     assert platform.lossless is not None
     topology, named = platform.topology, {"switch": name}
     told = pauses_by_cause(switch, topology.ports(name), now_ns)
     used = buffer_use(switch, topology, name, platform.lossless.priority)
-    return {
-        "pauses": [named | row for row in told],
-        "buffers": [named | row for row in used],
-    }
+    return (
+        [cast(PauseRow, named | row) for row in told],
+        [cast(BufferRow, named | row) for row in used],
+    )
 
 
 def whole_sums(
@@ -518,7 +563,7 @@ def whole_sums(
     return {number: share for number, share in shares.items() if share}
 
 
-def departure_rows(setup: Setup, switch: str, departed: Iterable[Departed]) -> list[Row]:
+def departure_rows(setup: Setup, switch: str, departed: Iterable[Departed]) -> list[DepartureRow]:
     """Table departures: those of one switch. Owners of tokens are ranks, not servers."""
     packets: Counter[tuple[int, bool, str]] = Counter()
     for number, at_ps, cause, count in departed:
@@ -530,9 +575,9 @@ def departure_rows(setup: Setup, switch: str, departed: Iterable[Departed]) -> l
     ]
 
 
-def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Departed]]:
+def together(lives: Sequence[Life]) -> tuple[list[Counted], list[PortStats], list[Departed]]:
     """Counts of a switch over all its lives, between which it was restarted."""
-    ports: dict[tuple[int, str], Row] = {}
+    ports: dict[tuple[int, str], PortStats] = {}
     for _, stats, *_ in lives:
         for row in stats:
             key = row["port"], row["direction"]
@@ -540,7 +585,7 @@ def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Depa
                 ports[key] = dict(row)
                 continue
             before = ports[key]
-            for name in (*LINK_COUNTERS, "down_drops"):
+            for name in LINK_COUNTERS:
                 if row.get(name) is not None and before.get(name) is not None:
                     most = name == "max_queue"
                     before[name] = (
@@ -551,32 +596,41 @@ def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Depa
 
 
 def loss_rows(
-    platform: Platform, switch: str, links: Iterable[Row], lives: Sequence[Notes | None]
-) -> list[Row]:
+    platform: Platform, switch: str, links: Iterable[LinkRow], lives: Sequence[Notes | None]
+) -> list[LossRow]:
     """Table losses: those at one switch, whose rows of table links are `links`. lives: its notes.
     What the links have counted and nobody has noted is of no job."""
     noted: dict[tuple[int, str, str], Counter[int | None]] = defaultdict(Counter)
     for notes in filter(None, lives):
         for (port, direction, job, cause), packets in loss_notes.lost(platform, notes).items():
             noted[port, direction, cause][job] += packets
-    rows = []
+    rows: list[LossRow] = []
     for link in links:
-        place = {"port": link["port"], "direction": link["direction"]}
         for column, cause in LOSS_COLUMNS.items():
             of_jobs = noted[link["port"], link["direction"], cause]
-            of_jobs[None] += (link.get(column) or 0) - of_jobs.total()
-            each = {"switch": switch, **place, "cause": cause}
-            rows += [each | {"job": job, "packets": n} for job, n in of_jobs.items() if n > 0]
+            of_jobs[None] += (cast("Row", link)[column] or 0) - of_jobs.total()
+            rows += [
+                {
+                    "switch": switch,
+                    "port": link["port"],
+                    "direction": link["direction"],
+                    "cause": cause,
+                    "job": job,
+                    "packets": packets,
+                }
+                for job, packets in of_jobs.items()
+                if packets > 0
+            ]
     return rows
 
 
 def resent_rows(
     platform: Platform,
-    jobs: Iterable[Row],
+    jobs: Iterable[JobRow],
     hosts: Sequence[Host],
     notes: Sequence[Notes | None],
     lost_unseen: bool,
-) -> list[Row]:
+) -> list[ResentRow]:
     """Table resent: the retransmissions of each job (rows of table jobs) by what they follow from.
 
     A switch that has dropped a fragment for want of room says so, and the fragment is sent again
@@ -587,7 +641,7 @@ def resent_rows(
     signalled: Counter[int] = Counter()
     for host in hosts:
         signalled[host.spec.job.number] += host.totals.get("collisions_signalled", 0)
-    rows = []
+    rows: list[ResentRow] = []
     for job in jobs:
         number, left = job["job"], job["retransmissions"]
         found = Counter({cause: n for (of, cause), n in noted.items() if of == number})

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
@@ -25,7 +25,6 @@ from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 from testbed.number_formats import FORMATS, NumberFormat, format_of
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
-from testbed.results.schema import Row
 from testbed.routing.forest import Forest
 from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
@@ -292,6 +291,11 @@ class NewPart:
     part: WorkerPart | ServerStripes
 
 
+# Counts of a port in a direction, from a switch's `port_stats()`: "port", "direction", "packets",
+# "bytes", and counters with the names of columns of table links, as far as the switch has them.
+PortStats: TypeAlias = dict[str, Any]
+
+
 class Control(Protocol):
     """The control interface of a switch, as far as the control plane and systems use it: a client
     of the embedded switch (p4engine.control.client), that switch itself in this process, or BMv2
@@ -302,7 +306,7 @@ class Control(Protocol):
 
     def register_write(self, name: str, index: int, values: int) -> None: ...
 
-    def port_stats(self) -> list[Row]: ...
+    def port_stats(self) -> list[PortStats]: ...
 
     def stats(self) -> dict[str, Any]: ...
 

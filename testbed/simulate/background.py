@@ -24,7 +24,7 @@ from p4fabric.simulate.generator import (
 from p4fabric.simulate.records import new_table
 
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.results.schema import Row
+from testbed.results.schema import FlowRow
 from testbed.run_parts.result_rows import flow_row
 from testbed.setup.timing import uplink_rate
 
@@ -76,7 +76,7 @@ def machines(
 
 def rows(
     flows: Sequence[Flow[Background]], machines: dict[str, Generator], end_ns: int
-) -> list[Row]:
+) -> list[FlowRow]:
     """Rows of table flows, of a run that ended at `end_ns`."""
     found = []
     for flow in flows:

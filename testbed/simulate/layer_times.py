@@ -34,7 +34,7 @@ from p4fabric.base.errors import RunError
 from p4fabric.base.units import share, time
 
 from testbed.experiment.sampled_layers import is_sampled, source_of
-from testbed.results.schema import Row
+from testbed.results.schema import JobRow
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, transfers
 from testbed.traffic.rank_layout import smaller
 from testbed.traffic.rank_schedule import schedule
@@ -57,7 +57,7 @@ REMEDY_OF_PARTS = "Take a larger sample.messages, a larger sample.tolerance, or 
 class Ran(NamedTuple):
     """Tables of a size that was simulated: rows of jobs, columns of steps."""
 
-    jobs: list[Row]
+    jobs: list[JobRow]
     steps: Steps
 
 
@@ -119,34 +119,35 @@ def add(setup: Setup, before: Sequence[Ran], last: Ran) -> None:
     same_company(last.jobs)
 
 
-def _add(job: Job, sized: Sequence[Row], steps: Sequence[Steps]) -> None:
+def _add(job: Job, sized: Sequence[JobRow], steps: Sequence[Steps]) -> None:
     transformer = source_of(job).transformer
     sample, row, parts = transformer.sample, sized[-1], transformer.parts
-    whole: list[dict[str, int]] = []  # with all layers, by part of messages
-    for first in range(0, len(sized), sample.count):
-        rows = sized[first : first + sample.count]
-        agree(job, [b["jct_ns"] - a["jct_ns"] for a, b in pairwise(rows)])
+    whole: list[list[int]] = []  # JCT and computation with all layers, by part of messages
+    for begin in range(0, len(sized), sample.count):
+        spent = [_spent_ns(each) for each in sized[begin : begin + sample.count]]
+        agree(job, [b - a for (a, _), (b, _) in pairwise(spent)])
+        ends = zip(spent[0], spent[-1], strict=True)
         whole.append(
-            {
-                key: rows[-1][key]
-                + (rows[-1][key] - rows[0][key]) * sample.steps // (len(rows) - 1)
-                for key in ("jct_ns", "compute_ns")
-            }
+            [last + (last - first) * sample.steps // (len(spent) - 1) for first, last in ends]
         )
     same_path(job, steps[-1], row["job"])
     found = whole[-1]
     if len(parts) > 1:
-        times = [each["jct_ns"] for each in whole]
-        agree_on_parts(job, times)
+        agree_on_parts(job, [jct_ns for jct_ns, _ in whole])
         same_path_of_parts(job, steps[sample.count - 1], steps[-1], row["job"])
-        found = {key: round(_line(parts, whole[0][key], found[key])) for key in found}
-    row |= {
-        **found,
-        "layers": transformer.shape.layers,
-        "layers_simulated": transformer.simulated,
-        "messages_simulated": parts[-1] if len(parts) > 1 else None,
-        "layers_ns": found["jct_ns"] - row["jct_ns"],
-    }
+        pairs = zip(whole[0], whole[-1], strict=True)
+        found = [round(_line(parts, first_ns, last_ns)) for first_ns, last_ns in pairs]
+        row["messages_simulated"] = parts[-1]
+    row["layers"], row["layers_simulated"] = transformer.shape.layers, transformer.simulated
+    row["layers_ns"] = found[0] - _spent_ns(row)[0]
+    row["jct_ns"], row["compute_ns"] = found
+
+
+def _spent_ns(row: JobRow) -> tuple[int, int]:
+    """JCT and computation of a job that has ended."""
+    jct_ns, compute_ns = row["jct_ns"], row["compute_ns"]
+    assert jct_ns is not None and compute_ns is not None, "its job has ended"
+    return jct_ns, compute_ns
 
 
 def _line(parts: Sequence[float], first_ns: float, last_ns: float) -> float:
@@ -331,22 +332,34 @@ def call_times(source: TransformerSource, steps: Steps, number: int) -> dict[Kin
 # -- several jobs
 
 
-def same_company(rows: Sequence[Row]) -> None:
+def same_company(rows: Sequence[JobRow]) -> None:
     """Raises RunError if jobs meet each other in the sample and not as a whole, or the reverse."""
-    known = [row for row in rows if row["layers"] is not None]
+    known = [
+        _Ended(row["name"], row["start_ns"], end_ns, layers_ns)
+        for row in rows
+        if (layers_ns := row["layers_ns"]) is not None and (end_ns := row["end_ns"]) is not None
+    ]
     for a, b in combinations(known, 2):
         for text in _apart(a, b):
             raise RunError(
-                f"jobs {a['name']} and {b['name']}: {text}, so the times of their layers do not"
+                f"jobs {a.name} and {b.name}: {text}, so the times of their layers do not"
                 " tell what all layers take. Let the jobs begin together, or take all layers"
             )
 
 
-def _apart(a: Row, b: Row) -> Iterator[str]:
+class _Ended(NamedTuple):
+    """Times of a job that has ended, as table jobs has them."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    layers_ns: int
+
+
+def _apart(a: _Ended, b: _Ended) -> Iterator[str]:
     for one, other in ((a, b), (b, a)):
-        begins = other["start_ns"]
-        if one["end_ns"] <= begins < one["end_ns"] + one["layers_ns"]:
-            yield f"{other['name']} begins when the simulated layers of {one['name']} are over"
-    order = a["end_ns"] - b["end_ns"]
-    if order * (order + a["layers_ns"] - b["layers_ns"]) < 0:
+        if one.end_ns <= other.start_ns < one.end_ns + one.layers_ns:
+            yield f"{other.name} begins when the simulated layers of {one.name} are over"
+    order = a.end_ns - b.end_ns
+    if order * (order + a.layers_ns - b.layers_ns) < 0:
         yield "the one that ends first with the simulated layers ends last with all"

@@ -20,7 +20,7 @@ from p4fabric.simulate.flow_machine import sending_bps
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.results.schema import Row
+from testbed.results.schema import FaultRow, FlowRow, RateRow
 from testbed.setup import Setup
 from testbed.setup.late_trees import late_jobs
 from testbed.simulate import background, world
@@ -58,7 +58,7 @@ class Simulation:
         self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
         self._connections = [flow for flow in setup.flows if flow.keys.is_rc]
-        self.rates: list[Row] = []
+        self.rates: list[RateRow] = []
         memory = platform.aggregators > 0
         self._sampled = sampled and (memory or bool(self._connections))
         self._look = dataplane.SnapshotTaker(platform) if memory else None
@@ -279,9 +279,9 @@ class Simulation:
 
     # -- what has been counted
 
-    def faults(self) -> list[Row]:
+    def faults(self) -> list[FaultRow]:
         """Rows of table faults. What a fault was for may have finished before it."""
-        rows: list[Row] = []
+        rows: list[FaultRow] = []
         numbers = {job.name: number for number, job in enumerate(self.setup.listed)}
         for number, fault in enumerate(self.setup.faults):
             if fault.of_link:
@@ -307,6 +307,8 @@ class Simulation:
                     "begun_ns": fault.at_ns if begun else None,
                     "ended_ns": end_ns if begun else None,
                     "factor": fault.factor,
+                    "entries": None,
+                    "rate_bps": None,
                 }
             )
         if self.control:
@@ -314,7 +316,7 @@ class Simulation:
             rows.sort(key=operator.itemgetter("fault"))
         return rows
 
-    def flows(self) -> list[Row]:
+    def flows(self) -> list[FlowRow]:
         """Rows of table flows."""
         machines = {host: placed.part for host, (placed, _) in self.nodes.background.items()}
         return background.rows(self.setup.flows, machines, self.now_ns)

@@ -21,7 +21,14 @@ from p4fabric.simulate.captures import Captures
 from rich.console import Console
 
 from testbed import dataplane
-from testbed.results.schema import Row
+from testbed.results.schema import (
+    BufferRow,
+    CounterRow,
+    DepartureRow,
+    LinkRow,
+    LossRow,
+    PauseRow,
+)
 from testbed.run_parts import result_rows as collect
 from testbed.run_parts.request_rows import request_rows
 from testbed.run_parts.run import Run
@@ -128,12 +135,12 @@ def run_repetition(
 def _tables(simulation: Simulation) -> dict[str, Any]:
     setup = simulation.setup
     platform = setup.platform
-    counters: list[Row] = []
-    links: list[Row] = []
-    departures: list[Row] = []
-    losses: list[Row] = []
-    pauses: list[Row] = []
-    buffers: list[Row] = []
+    counters: list[CounterRow] = []
+    links: list[LinkRow] = []
+    departures: list[DepartureRow] = []
+    losses: list[LossRow] = []
+    pauses: list[PauseRow] = []
+    buffers: list[BufferRow] = []
     notes = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
     setups = [*known.values(), *setup.groups.values()]
@@ -151,8 +158,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         departures += collect.departure_rows(setup, name, left)
         if platform.lossless is not None:
             found = collect.lossless_rows(platform, name, switch, simulation.now_ns)
-            pauses += found["pauses"]
-            buffers += found["buffers"]
+            pauses += found[0]
+            buffers += found[1]
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from testbed.experiment.planned_faults import title
-from testbed.results.schema import Row
+from testbed.results.schema import FaultRow
 from testbed.run_parts import result_rows as collect
 from testbed.run_parts.live_view import (
     Page,
@@ -119,8 +119,8 @@ def _sources(simulation: Simulation) -> Sources:
             if node.is_worker:
                 yield WorkerTimes(node.spec.job.number, node.spec.number, times_of(node.machine))
 
-    def faults(elapsed_ns: int) -> list[Row]:
-        rows = []
+    def faults(elapsed_ns: int) -> list[FaultRow]:
+        rows: list[FaultRow] = []
         numbers = {job.name: number for number, job in enumerate(simulation.setup.listed)}
         for number, fault in enumerate(simulation.setup.faults):
             if fault.at_ns <= elapsed_ns:
@@ -134,6 +134,9 @@ def _sources(simulation: Simulation) -> Sources:
                         "at_ns": fault.at_ns,
                         "begun_ns": fault.at_ns,
                         "ended_ns": fault.end_ns if over else None,
+                        "factor": fault.factor,
+                        "entries": None,
+                        "rate_bps": None,
                     }
                 )
         return rows

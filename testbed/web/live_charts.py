@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,16 @@ class LiveCharts:
     def __init__(self) -> None:
         self.begin([], 0)
 
-    def begin(self, jobs: list[Row], repetition: int) -> None:
+    def begin(self, jobs: Sequence[Row], repetition: int) -> None:
         """A repetition begins, and nothing is known of it but its jobs."""
         self._jobs = jobs
         self._repetition = repetition
         self._history = SnapshotHistory()
         self._times: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._looked: list[tuple[int, list[Row]]] = []  # time, and links at that time
-        self._hosts: list[Row] = []
-        self._faults: list[Row] = []
-        self._measures: list[Row] = []
+        self._looked: list[tuple[int, Sequence[Row]]] = []  # time, and links at that time
+        self._hosts: Sequence[Row] = []
+        self._faults: Sequence[Row] = []
+        self._measures: Sequence[Row] = []
         self._elapsed_ns = 0
         self._digests: dict[str, str] = {}
 

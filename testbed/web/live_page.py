@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from p4fabric.base.linux.ownership import user_behind
 from testbed.paths import module_environment
 from testbed.results.schema import Row
 from testbed.run_parts.live_view import Sources, WorkerTimes
+from testbed.setup.job_setups import PortStats
 
 CHARTS_NS = 1_000_000_000  # between two looks at what charts show, at least
 CHARTS_SHARE = 0.02  # of the run's time that goes into it, at most
@@ -67,7 +68,7 @@ class LivePage:
 
     # -- what a runtime's view calls (testbed.run_parts.live_view.Page)
 
-    def begin(self, jobs: list[Row], sources: Sources) -> None:
+    def begin(self, jobs: Sequence[Row], sources: Sources) -> None:
         """A repetition begins."""
         self._sources = sources
         self._told = {}
@@ -82,7 +83,7 @@ class LivePage:
         """True if the charts are due for an update."""
         return time.monotonic_ns() >= self._next_ns
 
-    def draw(self, elapsed_ns: int, ports: Mapping[str, list[Row]]) -> None:
+    def draw(self, elapsed_ns: int, ports: Mapping[str, list[PortStats]]) -> None:
         """Say what charts show."""
         began_ns = time.monotonic_ns()
         sources = self._sources
