@@ -123,7 +123,7 @@ def jobs(results: Results) -> pd.DataFrame:
     out["samples_per_s"] = samples / running
     out["scaling_efficiency"] = table["compute_ns"].astype("float64") / 1e9 / running
     out["completions"] = _of_jobs(out, _whole_completions(results))
-    # SwitchML's opening chunks, which carry exponents alone, complete too.
+    # Opening chunks, which carry exponents alone, complete too.
     out["in_switch_share"] = (out["completions"] / out["fragments"]).clip(upper=1)
     out["computation_ns"] = _of_jobs(out, _computation(results))
     times = iteration_times(results).groupby(_JOB)["time_ns"]

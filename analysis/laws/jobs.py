@@ -8,6 +8,7 @@ from typing import Any
 from p4fabric.netfile.law import Held, law
 
 from testbed.analysis.laws.tables import Tables
+from testbed.systems import SYSTEMS
 
 OF_SERVERS = ("ps_packets", "results", "reminders", "asks")
 OF_REAL_CLOCKS = ("socket_drops", "cpu_ns", "cpu_peak_share", "wait_share", "pss_bytes")
@@ -114,8 +115,9 @@ def fragments(run: Tables, held: Held) -> None:
             continue
         count, each, resent, results, asks = counts
         place, whole = f"job {name}", count * each
-        # Opening chunks of SwitchML and of trees, which carry exponents alone, are sums as well.
-        opening = whole if system in ("switchml", "tree") else 0
+        # Opening chunks, which carry exponents alone, are sums as well.
+        known = SYSTEMS.get(system)
+        opening = whole if known and (known.divided or known.managed) else 0
         if resent == 0:
             held.at_most(place, "sums of switches", sums[job], "fragments", whole + opening)
         if results is not None:

@@ -272,8 +272,8 @@ class GridSpec(PoolSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchmlSpec(SystemSpec):
-    """Options of SwitchML; `window` is the number of the job's slots."""
+class SlotsSpec(SystemSpec):
+    """Options of workers with slots of their own; `window` is the number of the job's slots."""
 
     sets: int = positive()  # of each slot, 1 or 2
     # Place of the first worker among a worker's peers, where workers keep results for each other;
@@ -356,7 +356,7 @@ class ChunksPart(WorkerPart):
 
 @dataclass(frozen=True, slots=True)
 class TreesPart(WorkerPart):
-    """The trees of a worker's slots (testbed/protocols/switchml.py); T trees."""
+    """The trees of a worker's slots (testbed/protocols/slot_worker.py); T trees."""
 
     numbers: tuple[int, ...]  # [T], in packets
     slots: tuple[int, ...]  # [T]

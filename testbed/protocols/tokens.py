@@ -43,9 +43,9 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.formats import kept_sums, recorded_floats
-from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
+from testbed.protocols.host_spec import HostSpec, PoolSpec, SlotsSpec, TreesPart
+from testbed.protocols.slot_worker import ONE_TREE, SECOND_SET, Trees, new_trees
 from testbed.protocols.status import new_counters, new_status
-from testbed.protocols.switchml import ONE_TREE, SECOND_SET, Trees, new_trees
 
 OWNER = 0
 NOTHING = -1
@@ -108,7 +108,7 @@ def new_worker(spec: HostSpec) -> Tokens:
     more = {"index_mode": NOTHING}
     if isinstance(options, PoolSpec):
         more = esa.places_of(spec)
-    more["sets"] = options.sets if isinstance(options, SwitchmlSpec) else 1
+    more["sets"] = options.sets if isinstance(options, SlotsSpec) else 1
     wanted = np.zeros((tensors, half), np.int64)
     for tensor, members in enumerate(job.wanted):
         for member in members:

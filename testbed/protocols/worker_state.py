@@ -1,7 +1,7 @@
 """Configuration and state of a worker of any system, and what it does to suit the path:
 retransmission timeout, congestion window, pacing.
 
-The pool systems' worker, SwitchML's worker and the ring's members share the two records, so that
+The pool systems' worker, the slot worker and the ring's members share the two records, so that
 the functions here and in `payload` work for all of them. Pacing is in ps, since at 100 Gbit/s a
 rounded nanosecond per packet is 4 %.
 """
@@ -47,7 +47,7 @@ CONFIG = record(
     "computation_ns",
     "iterations",
     "min_patience_ns",
-    "sets",  # of each slot, with SwitchML
+    "sets",  # of each slot
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # kind of values that are sent in fewer bits if they fit (wire.short_of); 0: none
     "share",  # parts of a sum that each worker has (JobSpec.parts)

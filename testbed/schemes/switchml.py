@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from testbed.dataplane.table_calls import addresses, copy_to, hop_to, send_up_tree
-from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
+from testbed.protocols.host_spec import HostSpec, SlotsSpec
 from testbed.protocols.sizes import Part
 from testbed.routing.job_tree import JobTree, job_tree
 from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Scheme, Setup
@@ -52,20 +52,20 @@ def stream_options(platform: Platform) -> StreamOptions:
 class Switchml(Scheme):
     """SwitchML, with one or two sets per slot."""
 
-    def host_options(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> SlotsSpec:
         """Specification whose window is the job's number of slots."""
         own, common = _options(setup.platform), self.common_options(setup, job)
-        return SwitchmlSpec.of(common, sets=own.sets, follows_marks=own.follows_marks)
+        return SlotsSpec.of(common, sets=own.sets, follows_marks=own.follows_marks)
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
         """The switch where a job's sums come together."""
         return (group.routed_tree.target,)
 
     def machine(self, spec: HostSpec) -> tuple:
-        from testbed.protocols import switchml
+        from testbed.protocols import slot_worker
         from testbed.workload import blocks, worker
 
-        return worker.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
+        return worker.worker_machine(slot_worker.new_worker(spec, blocks.of_worker(spec)), spec)
 
     def definitions(self, platform: Platform) -> dict[str, int]:
         """The number of sets per slot."""

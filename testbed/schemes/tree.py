@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from testbed.protocols.host_spec import SwitchmlSpec, TreesPart
+from testbed.protocols.host_spec import SlotsSpec, TreesPart
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import planned_again
 from testbed.schemes.switchml import TWO_SETS, Switchml, add_on_tree, stream_options
@@ -20,14 +20,14 @@ STATISTICS = replace(TWO_SETS, owners="slot_job")
 class Tree(Switchml):
     """Static trees."""
 
-    def host_options(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> SlotsSpec:
         """Specification whose window is the slots of all trees. Where switches may lose their
         memory, workers keep results."""
         keeps = any(each.loses_memory for each in setup.faults)
         workers_at = len(job.group.reminded) if keeps else 0
         common = self.common_options(setup, job)
         follows = stream_options(setup.platform).follows_marks
-        return SwitchmlSpec.of(common, sets=2, workers_at=workers_at, follows_marks=follows)
+        return SlotsSpec.of(common, sets=2, workers_at=workers_at, follows_marks=follows)
 
     def worker_part(self, setup: Setup, job: JobSetup, worker: int) -> TreesPart:
         """The trees of the worker's slots."""

@@ -284,8 +284,8 @@ def _job(
     group = _communicator(platform, number, job, slots, plan, changes, trees, tokens)
     window, numbers = window_of(platform, group, job.is_program), count
     if slots is not None and trace.gradients is not None:
-        # SwitchML numbers chunks, and recorded floats need more of these than there are fragments
-        # (testbed/protocols/switchml.py).
+        # Slot workers number chunks (testbed/protocols/slot_worker.py), and recorded floats need
+        # more of these than there are fragments.
         first = fragments_of(trace.sizes, platform.values)
         numbers += int(np.minimum(np.diff(first), window).sum())
     communication_ns = (

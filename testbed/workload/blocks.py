@@ -14,7 +14,7 @@ from testbed.protocols import block_float
 from testbed.protocols.formats import recorded_floats
 from testbed.protocols.formats.recorded_floats import RecordedFloats
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.switchml import Blocks
+from testbed.protocols.slot_worker import Blocks
 from testbed.workload.gradients import all_gradients, quantise
 
 

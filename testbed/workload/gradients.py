@@ -23,7 +23,7 @@ from testbed.protocols import block_float
 from testbed.protocols.formats import recorded_floats
 from testbed.protocols.formats.kept_sums import by_position
 from testbed.protocols.formats.sum_errors import ExactSums
-from testbed.protocols.host_spec import HostSpec, RecordedGradients, SwitchmlSpec
+from testbed.protocols.host_spec import HostSpec, RecordedGradients, SlotsSpec
 from testbed.protocols.pool_worker import Gradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
@@ -106,7 +106,7 @@ def exact_sums(spec: HostSpec, iteration: int) -> ExactSums | None:
     assert source is not None
     is_float = FORMATS[job.sum].is_float
     positions = getattr(options, "positions", None) is not None and job.value_bits == 32
-    if not is_float and (isinstance(options, SwitchmlSpec) or positions):
+    if not is_float and (isinstance(options, SlotsSpec) or positions):
         return None
     recorded = recorded_gradients(source)
     i = iteration % recorded.values.shape[1]

@@ -17,7 +17,7 @@ from p4fabric.simulate.jit import njit, of_module
 from p4fabric.simulate.machine import STEPS, Machine
 
 from testbed.collective import memory_map
-from testbed.protocols import given, grid, host_sums, send_scoreboard, switchml
+from testbed.protocols import given, grid, host_sums, send_scoreboard, slot_worker
 from testbed.protocols.host_spec import (
     HostSpec,
     PlannedWorker,
@@ -29,7 +29,7 @@ from testbed.workload import feed, rank_program, training
 
 
 class WorkerMachine(NamedTuple):
-    protocol: Any  # pool_worker.Worker, switchml.Worker or host_sums.Member
+    protocol: Any  # pool_worker.Worker, slot_worker.Worker or host_sums.Member
     scoreboard: send_scoreboard.SendScoreboard
     source: Any  # feed.Feed or rank_graph.Port
     status: np.ndarray
@@ -151,7 +151,7 @@ def on_new_way(machine: Machine, part: WorkerPart | ServerStripes) -> Machine:
     """The machine of a worker or server that continues with other stripes or trees, after a failure
     of a link."""
     if isinstance(part, TreesPart):
-        return machine._replace(protocol=switchml.on_new_way(machine.protocol, part))
+        return machine._replace(protocol=slot_worker.on_new_way(machine.protocol, part))
     if isinstance(part, PlannedWorker):
         return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
     assert isinstance(part, ServerStripes), part

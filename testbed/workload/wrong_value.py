@@ -221,14 +221,14 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
 
 
 def _number_in_packets(spec: HostSpec, machine: Machine, whole: int, fragment: int) -> int | None:
-    """Number of the fragment in packets: SwitchML's have the numbers of chunks, of which one has
-    the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
-    from testbed.protocols.host_spec import SwitchmlSpec
+    """Number of the fragment in packets. With slots it is that of a chunk: one chunk has the
+    fragment's values, and perhaps another its exponent. The wrong one is still in flight."""
+    from testbed.protocols.host_spec import SlotsSpec
 
     worker = getattr(machine.protocol, "worker", machine.protocol)
     if spec.job.wanted:  # chunks, too
         return whole - fragment + int(np.flatnonzero(worker.fragment == fragment)[0])
-    if not isinstance(spec.options, SwitchmlSpec):
+    if not isinstance(spec.options, SlotsSpec):
         return whole
     stream, window = worker.stream, worker.window
     places = np.flatnonzero((stream.fragment == fragment) | (stream.announced == fragment))

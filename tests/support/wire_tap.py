@@ -32,8 +32,8 @@ from testbed.dissect import Ina
 from testbed.number_formats import BLOCKS, FORMATS
 from testbed.protocols import sizes, wire
 from testbed.protocols.formats import mx8
-from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
-from testbed.protocols.switchml import ONE_TREE, new_trees
+from testbed.protocols.host_spec import HostSpec, PoolSpec, SlotsSpec, TreesPart
+from testbed.protocols.slot_worker import ONE_TREE, new_trees
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
 from testbed.simulate.world import Nodes
@@ -103,7 +103,7 @@ class Job:
         self.integers = self.floats and job.program
         self.window, self.sets = 1, 1
         self.place, self.trees = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        if isinstance(options, SwitchmlSpec):
+        if isinstance(options, SlotsSpec):
             self.window, self.sets = options.window, options.sets
             part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
             trees = new_trees(part, options.window)

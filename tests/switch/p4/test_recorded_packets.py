@@ -20,7 +20,7 @@ from p4fabric.base.topology import host_ip, switch_ip
 from testbed import dataplane
 from testbed.protocols import sizes, wire
 from testbed.protocols.a2tp import BYPASS
-from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.protocols.host_spec import SlotsSpec
 from testbed.setup.host_specs import host_specs
 from tests.support import recorded, switches
 from tests.support.experiments import setup_of
@@ -115,7 +115,7 @@ class Drawn:
         self.node = self.topology.number(self.switch)
         self.window, self.sets = 16, 1
         options = host_specs(self.setup)[0].options
-        if isinstance(options, SwitchmlSpec):
+        if isinstance(options, SlotsSpec):
             self.window, self.sets = options.window, options.sets
         self.ports = {
             there: port for port, (there, _, _) in self.topology.ports(self.switch).items()

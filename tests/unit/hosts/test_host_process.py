@@ -13,7 +13,7 @@ import pytest
 
 from testbed.hosts import host_process, progress_board
 from testbed.hosts.sockets import SocketSettings
-from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.protocols.host_spec import SlotsSpec
 from testbed.protocols.status import COUNTER_NAMES
 from tests.support.host_specs import OPTIONS, host_spec
 
@@ -24,7 +24,7 @@ def test_the_last_message_counts_what_came_after_the_end(begun_s):
     then a packet comes, and the runner says stop."""
     job = {"system": "switchml", "start_ns": 0 if begun_s else 10**18}
     host = host_process._Host(
-        host_spec(job, options=SwitchmlSpec.of(OPTIONS, sets=2)), Path(os.devnull)
+        host_spec(job, options=SlotsSpec.of(OPTIONS, sets=2)), Path(os.devnull)
     )
     host.said_done = True
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -7,7 +7,7 @@ from p4fabric.simulate.machine import new_batch
 
 from testbed.hosts import machine_table
 from testbed.protocols import wire
-from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.protocols.host_spec import SlotsSpec
 from testbed.schemes import new_machine
 from testbed.workload import machine_group
 from tests.support.host_specs import OPTIONS, host_spec
@@ -16,7 +16,7 @@ WORDS = 71
 
 
 def machine_of(job: int):
-    options = SwitchmlSpec.of(OPTIONS, sets=2)
+    options = SlotsSpec.of(OPTIONS, sets=2)
     return new_machine(host_spec({"number": job, "system": "switchml"}, options=options))
 
 

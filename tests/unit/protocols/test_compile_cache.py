@@ -131,13 +131,13 @@ def test_the_steps_of_two_machines_have_two_names(tmp_path):
     """Of their C functions: the linker would take one for the other."""
     program = """
 from testbed.hosts.machine_table import MachineTable
-from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.protocols.host_spec import SlotsSpec
 from testbed.schemes import new_machine
 from p4fabric.simulate import placed_machine
 from p4fabric.simulate.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
 table = MachineTable(new_batch(8, 71), new_batch(8, 71))
-options = SwitchmlSpec.of(OPTIONS, sets=2)
+options = SlotsSpec.of(OPTIONS, sets=2)
 for place, program in enumerate((False, True)):
     spec = host_spec({"system": "switchml", "program": program}, options=options)
     table.put(place, new_machine(spec), place, 0)

@@ -1,4 +1,5 @@
-"""SwitchML's hosts: workers with a self-clocked window of slots, and no parameter server.
+"""Workers with slots of their own (SwitchML, static trees): a self-clocked window, and no parameter
+server.
 
 Each slot of the job's part of the pool has at most one chunk in flight. Its next chunk is `slots`
 later in the stream and is sent when the result of the last one is here. So a worker is never more
@@ -52,7 +53,7 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.formats import kept_sums, recorded_floats
-from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
+from testbed.protocols.host_spec import HostSpec, SlotsSpec, TreesPart
 from testbed.protocols.status import new_counters, new_status
 
 ONE_TREE = TreesPart((0,), (0,), (0,))  # of all slots; the root is the only destination
@@ -149,7 +150,7 @@ class Kept(NamedTuple):
 
 
 def new_kept(spec: HostSpec) -> Kept:
-    job, options = spec.job, spec.options_of(SwitchmlSpec)
+    job, options = spec.job, spec.options_of(SlotsSpec)
     slots, questions = (options.window, QUESTIONS) if options.workers_at else (0, 0)
     words = sizes.packet_words(job.values, job.bitmap_width)
     return Kept(
@@ -198,7 +199,7 @@ def new_worker(
     singles = recorded_floats.no_floats()
     if isinstance(recorded, recorded_floats.RecordedFloats):
         singles = recorded
-    options = spec.options_of(SwitchmlSpec)
+    options = spec.options_of(SlotsSpec)
     slots = options.window
     config = worker_state.configuration(spec, sets=options.sets)
     follows = int(options.follows_marks)
