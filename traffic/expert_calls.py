@@ -13,9 +13,9 @@ added up inside servers, and one sum of each goes back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from testbed.traffic.expert_routing import ExpertRouting
+from testbed.traffic.expert_routing import Counts, ExpertRouting
 from testbed.traffic.rank_graph import COMPUTE, GroupRoute, Node, Program
 from testbed.traffic.rank_layout import Exchange, StagedRanks
 from testbed.traffic.server_steps import ACROSS, IN, by_server
@@ -30,6 +30,36 @@ MAX_SETS = 4096
 DROPPED = "dropped"  # of what a program says of itself: answers that tokens go without
 
 Ranks = tuple[int, ...]
+_Placed = tuple[Program, list[list[int]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnExperts:
+    """Ways of a model's tokens to its experts. experts: one of CALLS, "": as many to each rank;
+    skew, capacity, routing_seed, counts: of expert_routing; per_server: neighbouring ranks that
+    share a server."""
+
+    experts: str = ""
+    skew: float = 0.0
+    capacity: float = 0.0
+    routing_seed: int = 0
+    per_server: int = 1
+    counts: Counts = ()
+
+    def routed(self, program: Program, experts: int, top_k: int, ranks: int) -> _Placed:
+        """`with_experts`, with `experts` of which `top_k` answer a token on `ranks` ranks."""
+        routing = ExpertRouting(
+            *(experts, top_k, ranks, self.skew, self.routing_seed, self.capacity),
+            counts=self.counts,
+        )
+        return with_experts(program, routing, self.experts, self.per_server)
+
+    @property
+    def ways(self) -> list[str]:
+        """Words for a title."""
+        limit = f" of capacity {self.capacity:g}" if self.capacity else ""
+        how = "counted" if self.counts else "drawn"
+        return [f"{how} experts{limit} by {self.experts}"] if self.experts else []
 
 
 class _Sets:
@@ -47,18 +77,19 @@ class _Sets:
 
 def with_experts(
     program: Program, routing: ExpertRouting, calls: str, per_server: int = 1
-) -> Program:
+) -> _Placed:
     """The program whose exchanges (Template.exchanges) go to the experts that `routing` draws:
     calls: FLOWS: all_to_alls with parts; SETS: calls of sets; PACKETS: `in_packets`; RAILS: two
-    all_to_alls with parts, of servers with `per_server` neighbouring ranks. Raises TraceError."""
+    all_to_alls with parts, of servers with `per_server` neighbouring ranks. With it where each
+    node is now, by rank: of an exchange the last one. Raises TraceError."""
     graphs = program.ranks
     assert isinstance(graphs, StagedRanks)
     sets = _Sets()
-    made = []
+    made, places = [], []
     steps: dict[str, Ranks] = {}  # groups of calls by rails
     dropped: dict[tuple[int, ...], int] = {}  # by rank and call, of which backward passes are none
     for rank in range(len(graphs)):
-        exchanges = graphs.templates[graphs.layout.place(rank, "pp")].exchanges
+        exchanges = graphs.templates[graphs.number_of(rank)].exchanges
         found: list[Node] = []
         last: list[int] = []  # where each node of the rank ends
         for place, node in enumerate(graphs[rank]):
@@ -68,8 +99,8 @@ def with_experts(
                 found.append(replace(node, after=after))
                 continue
             exchange, members = exchanges[place], program.groups[node.group]
-            dropped[(rank, *exchange.which)] = routing.dropped(
-                members.index(rank), exchange.tokens, *exchange.which, members[0]
+            dropped[(rank - rank % exchange.alike, *exchange.which)] = routing.dropped(
+                *_drawn(members, members.index(rank), exchange)
             )
             if calls == FLOWS:
                 parts = _parts(members, rank, exchange, routing)
@@ -90,16 +121,17 @@ def with_experts(
                 found.append(Node(COMPUTE, ends, id=node.id))  # all of them are done
             last.append(len(found) - 1)
         made.append(tuple(replace(node, id=place) for place, node in enumerate(found)))
+        places.append(last)
     if routing.capacity:
         about = {**program.about, DROPPED: str(sum(dropped.values()))}
         program = replace(program, about=about)
     if calls == FLOWS:
-        return replace(program, ranks=tuple(made))
+        return replace(program, ranks=tuple(made)), places
     groups = {name: ranks for name, ranks in program.groups.items() if not name.startswith("ep.")}
     routes = tuple(each for each in program.routes if each.group in groups)
     if calls == RAILS:
         groups, routes = groups | steps, (*routes, *map(GroupRoute, steps))
-        return replace(program, groups=groups, ranks=tuple(made), routes=routes)
+        return replace(program, groups=groups, ranks=tuple(made), routes=routes), places
     if calls == SETS and len(sets.names) > MAX_SETS:
         raise TraceError(
             f"experts: {len(sets.names)} sets of ranks, each a communicator; allowed: up to"
@@ -108,7 +140,7 @@ def with_experts(
     groups |= {name: ranks for ranks, name in sets.names.items()}
     routes += tuple(GroupRoute(name) for name in sets.names.values())
     made_of_sets = replace(program, groups=groups, ranks=tuple(made), routes=routes)
-    return in_packets(made_of_sets) if calls == PACKETS else made_of_sets
+    return (in_packets(made_of_sets) if calls == PACKETS else made_of_sets), places
 
 
 def in_packets(program: Program) -> Program:
@@ -139,13 +171,19 @@ def in_packets(program: Program) -> Program:
     )
 
 
+def _drawn(ranks: Ranks, place: int, exchange: Exchange) -> tuple[int, ...]:
+    """Place and tokens of a member, and numbers, on which the routing of these tokens depends."""
+    first = ranks[0] - ranks[0] % exchange.alike
+    return place, exchange.tokens[place], *exchange.which, first
+
+
 def _parts(ranks: Ranks, rank: int, exchange: Exchange, routing: ExpertRouting) -> Ranks:
     """Bytes that a rank gives to each of the group: its tokens, or answers to theirs."""
     own = ranks.index(rank)
     found = []
     for other in range(len(ranks)):
         source, target = (other, own) if exchange.combine else (own, other)
-        sets = routing.sets_of(source, exchange.tokens, *exchange.which, ranks[0])
+        sets = routing.sets_of(*_drawn(ranks, source, exchange))
         tokens = sum(count for targets, count in sets.items() if target in targets)
         found.append(tokens * exchange.token_bytes)
     return tuple(found)
@@ -170,7 +208,7 @@ def _steps(
         """Of the tokens of the owner, a server and a place in it, with experts in a server."""
         wanted = {at} if at is not None else {*range(size)}
         source = owner[0] * size + owner[1]
-        sets = routing.sets_of(source, exchange.tokens, *exchange.which, everyone[0])
+        sets = routing.sets_of(*_drawn(tuple(everyone), source, exchange))
         there = {server * size + each for each in wanted}
         return exchange.token_bytes * sum(n for to, n in sets.items() if there & {*to})
 
@@ -201,7 +239,7 @@ def _calls(
     """(group, root, kind, bytes) of a rank's calls: those of all owners' sets that it is in."""
     kind = "combine" if exchange.combine else "dispatch"
     for owner, member in enumerate(ranks):
-        counted = routing.sets_of(owner, exchange.tokens, *exchange.which, ranks[0])
+        counted = routing.sets_of(*_drawn(ranks, owner, exchange))
         for targets, tokens in sorted(counted.items()):
             others = tuple(ranks[each] for each in targets)
             if others and rank in (member, *others):

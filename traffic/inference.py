@@ -3,10 +3,12 @@ asked together. serving.py has the steps, inference_stage.py the graph of each."
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from testbed.traffic.expert_calls import PACKETS, DrawnExperts
 from testbed.traffic.inference_stage import (
     ASKED,
     KEYS,
@@ -31,8 +33,8 @@ MAX_NODES = 2_000_000  # of a rank
 
 
 @dataclass(frozen=True)
-class Inference:
-    """A served model. kind: of serving.SERVING; batch: requests that are answered at a time;
+class Inference(DrawnExperts):
+    """A served model. kind: of serving.SERVING; batch: requests that an ep rank answers at a time;
     layers: of the model, 0: as published. transfers: with DECODE, as many ranks more read the
     prompts, and send keys and values. arrivals: times at which clients send requests, in ns; (): a
     closed loop. ends: with arrivals, the ends of steps that are known, in ns from the begin.
@@ -46,6 +48,7 @@ class Inference:
     utilisation: float = UTILISATION
     layers: int = 0
     tp: int = 1
+    ep: int = 1
     pp: int = 1
     transfers: bool = False
     arrivals: tuple[int, ...] = ()
@@ -58,12 +61,30 @@ class Inference:
 
     @property
     def layout(self) -> Layout:
-        return Layout(tp=self.tp, pp=self.pp)
+        return Layout(tp=self.tp, ep=self.ep, pp=self.pp)
+
+    def dealt(self, place: int) -> tuple[Request, ...]:
+        """The requests of an ep rank: they are dealt to them in turn."""
+        return self.requests[place :: self.ep]
 
     @cached_property
+    def schedules(self) -> list[tuple[list[Step], list[Answered]]]:
+        """Of each ep rank: its steps, and when its requests are answered. The n-th steps of all are
+        one; who has no request left has steps without tokens."""
+        end_ns = self._end_ns
+        found = [
+            batched(self.kind, self.batch, self.dealt(place), self.arrivals, end_ns)
+            for place in range(self.ep)
+        ]
+        most = max(len(steps) for steps, _ in found)
+        for steps, _ in found:
+            steps += [Step(False, (), ())] * (most - len(steps))
+        return found
+
+    @property
     def schedule(self) -> tuple[list[Step], list[Answered]]:
-        """The steps, and when each request is answered."""
-        return batched(self.kind, self.batch, self.requests, self.arrivals, self._end_ns)
+        """Of the first ep rank."""
+        return self.schedules[0]
 
     def _end_ns(self, number: int, begin_ns: int, step: Step) -> int:
         if number < len(self.ends):
@@ -73,14 +94,29 @@ class Inference:
     def computed_ns(self, step: Step) -> int:
         """Computation of a step, of all stages."""
         gpu = GPUS[self.gpu]
-        times = step_times(self.shape, step, self.tp, gpu, self.utilisation)
+        times = step_times(self.shape, step, self.layout, gpu, self.utilisation)
         parts = (times.attention, times.mlp, times.router)
         layer = sum(part.forward_ns + part.core_ns for part in parts)
         return self.shape.layers * layer + times.head.forward_ns
 
     def stages(self) -> tuple[Served, ...]:
-        """The graphs of all stages."""
+        """The graphs of all stages, before tokens go to experts: those of each ep rank."""
         return _stages(self)
+
+    def steps_of(self, rank: int, program: Program) -> list[list[int]]:
+        """Places of the nodes of each step in a rank's graph. program: of this model, whatever
+        carries its calls."""
+        served = self.stages()[rank // self.tp]
+        bounds = [each for span in served.spans for each in span]
+        if self.experts:
+            ends = _placed(self)[1][rank]
+            bounds = [ends[each - 1] + 1 if each else 0 for each in bounds]
+        found: list[list[int]] = [[] for _ in served.spans]
+        for place, node in enumerate(program.ranks[rank]):
+            step, beside = divmod(bisect_right(bounds, node.id) - 1, 2)
+            if not beside:
+                found[step].append(place)
+        return found
 
     def check(self) -> None:
         """Raises TraceError if the parts do not fit each other."""
@@ -90,6 +126,15 @@ class Inference:
     def _wrong(self) -> Iterator[str]:
         shape = self.shape
         yield from undivided(self.model, shape, self.layout, 1)
+        if self.ep > 1 and not self.experts:
+            yield (
+                f"parallel.ep: found {self.ep} and no experts; write how tokens travel, such as"
+                f" experts: {{calls: {PACKETS}}}"
+            )
+        if self.experts and self.ep < 2:
+            yield f"experts: {self.model} has ep: {self.ep}; take ep above 1, or this key out"
+        if self.ep > 1 and self.arrivals:
+            yield "parallel.ep: found with times of arrival; take one of the two out"
         if self.transfers and self.arrivals:
             yield "transfers: found with times of arrival; take one of the two out"
         if self.transfers and self.kind != DECODE:
@@ -116,12 +161,16 @@ class Inference:
     def load(self) -> Program:
         """The program. Raises TraceError."""
         self.check()
-        templates = [each.template for each in self.stages()]
-        about = {"name": self.model, "title": self.title, "device": GPUS[self.gpu].title}
-        program = staged(self.layout, templates, about)
+        program = _placed(self)[0] if self.experts else self.staged()
         if self.arrivals:
             return self._with_clients(program)
         return self._with_prompts(program) if self.transfers else program
+
+    def staged(self) -> Program:
+        """The program before tokens go to experts."""
+        templates = [each.template for each in self.stages()]
+        about = {"name": self.model, "title": self.title, "device": GPUS[self.gpu].title}
+        return staged(self.layout, templates, about)
 
     def _with_clients(self, program: Program) -> Program:
         """The same with a rank that stands for all clients, behind the others."""
@@ -145,9 +194,9 @@ class Inference:
                     for node in nodes
                 )
             )
-        prompts = [each.prompt for each in self.requests]
         gpu = GPUS[self.gpu]
         for rank in range(size):
+            prompts = [each.prompt for each in self.dealt(rank // self.tp % self.ep)]
             ranks.append(prompt_nodes(self.work, prompts, gpu, self.utilisation, self.batch, rank))
         return replace(program, ranks=tuple(ranks))
 
@@ -168,6 +217,7 @@ class Inference:
         """The model, its parallelism, and its requests."""
         sizes = [f"{key} {self.layout.size(key)}" for key in DIMENSIONS]
         sizes = [each for each in sizes if not each.endswith(" 1")] or ["1 rank"]
+        sizes += self.ways
         layers = f" with {self.layers} layers" if self.layers else ""
         what = "decoding" if self.kind == DECODE else self.kind
         if self.transfers:
@@ -181,9 +231,18 @@ class Inference:
 
 @lru_cache(maxsize=16)
 def _stages(made: Inference) -> tuple[Served, ...]:
-    gpu, steps = GPUS[made.gpu], made.schedule[0]
+    gpu, utilisation = GPUS[made.gpu], made.utilisation
     ahead = made.batch if made.transfers else 0
+    of_all = [steps for steps, _ in made.schedules]
+    tokens = [tuple(step.tokens for step in together) for together in zip(*of_all, strict=True)]
+    clients = bool(made.arrivals)
     return tuple(
-        served_stage(made.work, stage, steps, gpu, made.utilisation, ahead, bool(made.arrivals))
+        served_stage(made.work, stage, steps, gpu, utilisation, ahead, clients, tokens=tokens)
         for stage in range(made.pp)
+        for steps in of_all
     )
+
+
+@lru_cache(maxsize=4)
+def _placed(made: Inference) -> tuple[Program, list[list[int]]]:
+    return made.routed(made.staged(), made.shape.experts, made.shape.top_k, made.ep)

@@ -9,11 +9,15 @@ of transformer_stage.py for each step of the batch (serving.py).
                 work ahead: a step waits for those of the requests that enter the batch with it.
                 Each that enters lets the other rank read one prompt more
 
-Experts are divided among the tp ranks as an MLP is. A part of a step takes as long as its
-operations at the GPU's peak, or as its bytes from the GPU's memory if that is longer, each at the
-stated utilisation (the roofline model; Williams, Waterman, Patterson, CACM 2009). Bytes are those
-of the weights, once in a step (of experts: of as many as the tokens can reach), and of the keys and
-values of all tokens that are attended to.
+Experts are divided among the tp ranks as an MLP is, and among ep ranks, each of which has a batch
+of its own. Tokens go from the router to their experts, and answers come back before the all_reduce.
+A rank without tokens computes for those of the others.
+
+A part of a step takes as long as its operations at the GPU's peak, or as its bytes from the GPU's
+memory if that is longer, each at the stated utilisation (the roofline model; Williams, Waterman,
+Patterson, CACM 2009). Bytes are those of the weights, once in a step (of experts: of as many as the
+tokens can reach), and of the keys and values of all tokens that are attended to. All ep ranks have
+equally many tokens for their experts then.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node
-from testbed.traffic.rank_layout import Template
+from testbed.traffic.rank_layout import Layout, Template
 from testbed.traffic.serving import Step
 from testbed.traffic.transformer_shapes import Shape
-from testbed.traffic.transformer_stage import BF16, Stage, Work
+from testbed.traffic.transformer_stage import BF16, Nodes, Stage, Work
 from testbed.traffic.transformer_times import Gpu, Part, Times
 
 NEW_TOKENS = 6  # tag of their transfers, beside those of transformer_stage.py
@@ -38,7 +42,8 @@ UNTIMED = Times(NOTHING, NOTHING, NOTHING, NOTHING, 0)
 
 @dataclass(frozen=True)
 class Served:
-    """A stage's graph. spans: places of the first node of each step and behind its last one."""
+    """A stage's graph, of an ep rank. spans: places of the first node of each step and behind its
+    last one."""
 
     template: Template
     spans: tuple[tuple[int, int], ...]
@@ -49,8 +54,11 @@ class Served:
         return [each for each in places if self.template.nodes[each].kind == COMPUTE]
 
 
-def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) -> Times:
-    """Times of a rank's parts for a step."""
+def step_times(
+    shape: Shape, step: Step, layout: Layout, gpu: Gpu, utilisation: float, everyone: int = 0
+) -> Times:
+    """Times of a rank's parts for a step. everyone: tokens of all ep ranks; 0: as many on each."""
+    tp, ep = layout.tp, layout.ep
 
     def took(operations: float, size: float) -> int:
         rates = gpu.peak * utilisation, gpu.bandwidth * utilisation
@@ -60,15 +68,20 @@ def step_times(shape: Shape, step: Step, tp: int, gpu: Gpu, utilisation: float) 
         return took(2 * tokens * weights, 2 * weights * copies)
 
     tokens, held = step.tokens, sum(step.context)
-    reached = min(shape.experts, tokens * shape.top_k) if shape.experts else 1
-    mlp = took(2 * tokens * shape.used * shape.mlp, 2 * (reached + shape.shared) * shape.mlp)
+    everyone, k = everyone or tokens * ep, max(shape.top_k, 1)
+    reached = min(shape.experts // ep, everyone * k) if shape.experts else 1
+    shared = shape.shared * (tokens > 0)
+    operations = 2 * (everyone * k + ep * tokens * shared) * shape.mlp / ep
+    mlp = Part(took(operations, 2 * (reached + shared) * shape.mlp), 0, 0)
+    if not tokens:
+        return replace(UNTIMED, mlp=mlp)
     return Times(
         attention=Part(
             product(tokens, shape.attention),
             *(0, 0),
             took(4 * step.pairs * shape.core_width, 2 * 2 * held * shape.kv_width),
         ),
-        mlp=Part(mlp, 0, 0),
+        mlp=mlp,
         router=Part(product(tokens, shape.hidden * shape.experts), 0, 0),
         head=Part(product(len(step.new), shape.vocabulary * shape.hidden), 0, 0),
         update_ns_per_value=0,
@@ -83,13 +96,16 @@ def served_stage(
     utilisation: float,
     ahead: int = 0,
     clients: bool = False,
+    *,
+    tokens: Sequence[tuple[int, ...]],
 ) -> Served:
     """The graph of a stage. work: but for tokens and times. ahead: 0: prompts' keys are there.
-    clients: prompts come from another rank."""
+    clients: prompts come from another rank. tokens: of all ep ranks, in each step."""
     made = _Server(work, stage, gpu, utilisation)
     made.clients = clients
     made.ahead, made.coming = ahead, sum(len(step.entered) for step in steps) - ahead
     for number, step in enumerate(steps):
+        made.tokens = tokens[number]
         made.serve(step, number == len(steps) - 1)
     return Served(made.template, tuple(made.spans))
 
@@ -102,9 +118,8 @@ def prompt_nodes(
     found: list[Node] = []
     last: tuple[int, ...] = ()
     for number, prompt in enumerate(prompts):
-        times = step_times(
-            work.shape, Step(True, (prompt,), (prompt,)), work.layout.tp, gpu, utilisation
-        )
+        step = Step(True, (prompt,), (prompt,))
+        times = step_times(work.shape, step, work.layout, gpu, utilisation)
         parts = (times.attention, times.mlp, times.router)
         duration = work.layers * sum(part.forward_ns + part.core_ns for part in parts)
         asked: tuple[int, ...] = ()
@@ -141,16 +156,18 @@ def keys_bytes(work: Work, prompt: int) -> int:
 class _Server(Stage):
     ahead = coming = 0  # coming: prompts to ask for
     clients = False
+    tokens: tuple[int, ...] = ()  # of all ep ranks in the step
 
     def __init__(self, work: Work, stage: int, gpu: Gpu, utilisation: float) -> None:
         super().__init__(work, stage)
-        self.gpu, self.utilisation = gpu, utilisation
+        self.gpu, self.utilisation, self.alike = gpu, utilisation, work.layout.tp
         self.requests = 0  # of the step
         self.spans: list[tuple[int, int]] = []
 
     def serve(self, step: Step, ends: bool) -> None:
         layout, nodes = self.work.layout, self.template.nodes
-        times = step_times(self.work.shape, step, layout.tp, self.gpu, self.utilisation)
+        shape, everyone = self.work.shape, sum(self.tokens)
+        times = step_times(shape, step, layout, self.gpu, self.utilisation, everyone)
         self.work = replace(self.work, tokens=step.tokens, times=times)
         number, circle = len(self.spans), layout.pp > 1
         if circle and self.first and number:
@@ -177,6 +194,13 @@ class _Server(Stage):
         if circle and self.final and not ends:
             self.pass_on(SEND, ("pp", 1), 4 * self.requests, NEW_TOKENS, self.last)
 
+    @property
+    def tokens_of_group(self) -> tuple[int, ...]:
+        return self.tokens
+
+    def pass_on(self, kind: str, step: tuple[str, int], size: int, tag: int, after: Nodes) -> Nodes:
+        return super().pass_on(kind, step, size, tag, after) if size else after
+
     def judge(self) -> None:
         """The logits of all words on all tp ranks, which take the same next tokens."""
         work = self.work
@@ -187,5 +211,7 @@ class _Server(Stage):
         times = self.work.times
         self.enter()
         self.last = self.compute(times.router.forward_ns)
+        self.route(*which, combine=False)
         self.last = self.compute(times.mlp.forward_ns)
+        self.route(*which, combine=True)
         self.leave()

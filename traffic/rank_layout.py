@@ -102,12 +102,14 @@ class Layout:
 @dataclass(frozen=True)
 class Exchange:
     """An all_to_all that brings a rank's tokens to their experts, or with `combine` the answers
-    back. which: numbers that its routing has in common with the other one, the layer first."""
+    back. tokens: of each rank of the group; which: numbers that its routing has in common with the
+    other one, the layer first; alike: neighbouring ranks that have the same tokens."""
 
     combine: bool
-    tokens: int
+    tokens: tuple[int, ...]
     token_bytes: int
     which: tuple[int, ...]
+    alike: int = 1
 
 
 class Template:
@@ -158,7 +160,8 @@ def smaller(program: Program) -> Program:
 
 
 class StagedRanks(Sequence[tuple[Node, ...]]):
-    """The graphs of all ranks: `templates` has that of each stage."""
+    """The graphs of all ranks: `templates` has those of as many neighbouring ranks each, which are
+    a stage, or in it a place in ep."""
 
     def __init__(self, layout: Layout, templates: Sequence[Template]) -> None:
         self.layout, self.templates = layout, templates
@@ -172,6 +175,10 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
     def sizes(self) -> dict[str, int]:
         """Ranks of a group, by the kind that a template's node names."""
         return {kind: self.layout.group_size(kind) for kind in GROUPS}
+
+    def number_of(self, rank: int) -> int:
+        """Of a rank's template."""
+        return rank * len(self.templates) // len(self)
 
     def changed(self, change: Callable[[Node], Node]) -> StagedRanks:
         """The same with other nodes in the templates."""
@@ -193,7 +200,7 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
         return self._ranks[rank]
 
     def _of_rank(self, rank: int) -> tuple[Node, ...]:
-        layout, stage = self.layout, self.layout.place(rank, "pp")
+        layout, stage = self.layout, self.number_of(rank)
         template, known = self.templates[stage], self._nodes
         used = {node.group for node in template.nodes if node.kind in COLLECTIVES}
         names = {kind: layout.name_of(rank, kind) for kind in used}
@@ -216,7 +223,7 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 
 
 def staged(layout: Layout, templates: Sequence[Template], about: dict[str, str]) -> Program:
-    """The program in which the ranks of stage s do what templates[s] says."""
+    """The program in which ranks do what their templates say (StagedRanks)."""
     used = {node.route for each in templates for node in each.nodes if node.kind in COLLECTIVES}
     ways = sorted(used, key=lambda way: ([*GROUPS].index(way.group), *way[1:]))
     groups = {way.group: layout.groups([way.group]) for way in ways}

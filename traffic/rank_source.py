@@ -146,6 +146,7 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
         if "inference" in given:
             made = given["inference"]
             made["requests"] = tuple(Request(*each) for each in made["requests"])
+            made["counts"] = tuple(map(tuple, made["counts"]))
             made |= {name: tuple(made[name]) for name in ("arrivals", "ends", "paces")}
             return InferenceSource(**given | {"inference": Inference(**made)})
         return FileSource(**given)

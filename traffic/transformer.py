@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from testbed.traffic.expert_calls import with_experts
-from testbed.traffic.expert_routing import Counts, ExpertRouting
+from testbed.traffic.expert_calls import DrawnExperts
 from testbed.traffic.layer_sample import TOLERANCE, USUAL_SIZES, LayerSample, sample_of
 from testbed.traffic.rank_graph import MAX_RANKS, Program
 from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
@@ -27,13 +26,11 @@ LEAST_BYTES = 65_536  # of a call in the smallest part; all bytes of shorter cal
 
 
 @dataclass(frozen=True)
-class Transformer:
+class Transformer(DrawnExperts):
     """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
     of the GPU's peak that computation reaches. simulated: layers that stand for all (layer_sample),
     0: all are there; part: the share of long calls and of computation that is, too; least, sizes,
-    tolerance, messages: of the sample, the last one the largest part. experts: how tokens go to
-    drawn experts (expert_calls.CALLS), "": as many to each rank; skew, capacity,
-    routing_seed, counts: of expert_routing. per_server: neighbouring ranks that share a server."""
+    tolerance, messages: of the sample, the last one the largest part."""
 
     model: str
     sequence: int
@@ -56,12 +53,6 @@ class Transformer:
     sizes: int = USUAL_SIZES
     tolerance: float = TOLERANCE
     messages: float = 1.0
-    experts: str = ""
-    skew: float = 0.0
-    capacity: float = 0.0
-    routing_seed: int = 0
-    per_server: int = 1
-    counts: Counts = ()
 
     @property
     def shape(self) -> Shape:
@@ -179,11 +170,7 @@ class Transformer:
         program = staged(layout, templates, about)
         if not self.experts:
             return program
-        routing = ExpertRouting(
-            *(shape.experts, shape.top_k, self.ep, self.skew, self.routing_seed, self.capacity),
-            counts=self.counts,
-        )
-        return with_experts(program, routing, self.experts, self.per_server)
+        return self.routed(program, shape.experts, shape.top_k, self.ep)[0]
 
     @property
     def title(self) -> str:
@@ -194,10 +181,7 @@ class Transformer:
             sizes.append("sequence parallel")
         if self.sharding != "none":
             sizes.append(self.sharding)
-        if self.experts:
-            limit = f" of capacity {self.capacity:g}" if self.capacity else ""
-            how = "counted" if self.counts else "drawn"
-            sizes.append(f"{how} experts{limit} by {self.experts}")
+        sizes += self.ways
         layers = f" with {self.layers} layers" if self.layers else ""
         if self.simulated:
             part = f", {self.part:.3g} of long calls" if self.part < 1 else ""

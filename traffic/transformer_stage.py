@@ -92,7 +92,10 @@ def stage_template(work: Work, stage: int) -> Template:
 
 
 class Stage:
-    """A stage's graph under construction; inference (inference_stage.py) has the same layers."""
+    """A stage's graph under construction; inference (inference_stage.py) has the same layers.
+    alike: neighbouring ranks that send the same tokens to experts."""
+
+    alike = 1
 
     def __init__(self, work: Work, stage: int) -> None:
         self.work, self.stage, self.template = work, stage, Template()
@@ -152,16 +155,22 @@ class Stage:
         kind = "reduce_scatter" if work.gathered else "all_reduce"
         self.last = self.call(kind, "tp", work.activation_bytes, BF16, self.last)
 
+    @property
+    def tokens_of_group(self) -> tuple[int, ...]:
+        """Tokens that each rank of an ep group sends to experts."""
+        work = self.work
+        return (work.resting_bytes // (2 * work.shape.hidden),) * work.layout.ep
+
     def route(self, *which: int, combine: bool) -> None:
         """Each token to the ranks with its experts, or back. which: layer and microbatch."""
         work = self.work
-        size = work.shape.top_k * work.resting_bytes
+        token_bytes, tokens = 2 * work.shape.hidden, self.tokens_of_group
+        size = work.shape.top_k * token_bytes * max(tokens)
         before = self.last
         self.last = self.call("all_to_all", "ep", size, BF16, self.last)
         if self.last != before:
-            token_bytes = 2 * work.shape.hidden
-            tokens = work.resting_bytes // token_bytes
-            self.template.exchanges[self.last[0]] = Exchange(combine, tokens, token_bytes, which)
+            made = Exchange(combine, tokens, token_bytes, which, self.alike)
+            self.template.exchanges[self.last[0]] = made
 
     def enter_experts(self) -> None:
         """All tokens of the experts, on each tp rank."""

@@ -29,6 +29,7 @@ from testbed.traffic.rank_source import FileSource, InferenceSource, Source, Tra
 from testbed.traffic.serving import PREFILL, Lengths, drawn, drawn_arrivals, read_requests
 from testbed.traffic.trace import Layer, Trace, TraceError
 from testbed.traffic.transformer import Transformer
+from testbed.traffic.transformer_shapes import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_jobs import Job, RankModel
     from testbed.systems.options import SystemOptions
     from testbed.traffic.call_algorithms import AlgorithmRules
+
+    Fields = dict[str, Any]
+    Parts = Mapping[str, Any]
 
 # What a program does not have, with its value where the file does not say it.
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
@@ -48,12 +52,13 @@ def source_of(
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
     carries its calls. per_server: ranks that share a server."""
     model = job.model
-    if not isinstance(model, str) and model.serves:
-        return InferenceSource(_inference(model, job.parallel, folder), job.scale, routes)
     if not isinstance(model, str) and model.transformer is not None:
-        made = _transformer(model, job.parallel, folder)
-        made = replace(made, per_server=per_server if made.experts == RAILS else 1)
-        return TransformerSource(made, job.scale, routes)
+        chosen = _drawn_experts(model, folder, per_server)
+        if model.serves:
+            served = _inference(model, job.parallel, folder, chosen)
+            return InferenceSource(served, job.scale, routes)
+        trained = _transformer(model, job.parallel, chosen)
+        return TransformerSource(trained, job.scale, routes)
     named = model if isinstance(model, str) else model.file
     assert named is not None
     file = (folder / Path(named).expanduser()).absolute()
@@ -66,7 +71,22 @@ def source_of(
     )
 
 
-def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> Transformer:
+def _drawn_experts(model: RankModel, folder: Path, per_server: int) -> Fields:
+    """Fields of expert_calls.DrawnExperts. Raises UserError."""
+    if (asked := model.experts) is None:
+        return {}
+    assert model.transformer is not None
+    found = {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
+    found |= {"capacity": asked.capacity, "per_server": per_server if asked.calls == RAILS else 1}
+    if asked.counts is not None:
+        layers = model.layers if isinstance(model.layers, int) else 0
+        shape = shape_of(model.transformer, layers)
+        of = shape.layers, shape.experts, shape.top_k
+        found["counts"] = read_counts(_named(asked.counts, folder), *of)
+    return found
+
+
+def _transformer(model: RankModel, parallel: Parallel | None, chosen: Fields) -> Transformer:
     assert model.transformer is not None
     assert model.sequence is not None and model.global_batch is not None
     usual = Transformer(model.transformer, model.sequence, model.global_batch)
@@ -75,14 +95,7 @@ def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> T
         for name in ("micro_batch", "gpu", "times", "utilisation", "layers")
         if getattr(model, name) is not None
     }
-    if model.experts is not None:
-        asked = model.experts
-        given |= {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
-        given["capacity"] = asked.capacity
-        if asked.counts is not None:
-            shape = replace(usual, layers=given.get("layers", 0)).shape
-            of = shape.layers, shape.experts, shape.top_k
-            given["counts"] = read_counts(_named(asked.counts, folder), *of)
+    given |= chosen
     sizes = {} if parallel is None else parallel.model_dump()
     if model.layers != SAMPLED:
         return replace(usual, **given, **sizes)
@@ -93,7 +106,9 @@ def _transformer(model: RankModel, parallel: Parallel | None, folder: Path) -> T
     return whole.of_size(whole.sample.sizes[-1], whole.messages)
 
 
-def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inference:
+def _inference(
+    model: RankModel, parallel: Parallel | None, folder: Path, chosen: Fields
+) -> Inference:
     """Raises UserError."""
     assert model.transformer is not None and model.kind is not None and model.batch is not None
     asked = model.requests
@@ -112,10 +127,10 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
     if parallel is not None:
         usual = Parallel()
         for name in type(usual).model_fields:
-            if name not in ("tp", "pp") and getattr(parallel, name) != getattr(usual, name):
+            if name not in ("tp", "ep", "pp") and getattr(parallel, name) != getattr(usual, name):
                 raise TraceError(
-                    f"parallel.{name}: found {getattr(parallel, name)}; a served model has tp"
-                    " and pp. Take this key out; replicas of the model are jobs of their own"
+                    f"parallel.{name}: found {getattr(parallel, name)}; a served model has tp,"
+                    " ep and pp. Take this key out; replicas of the model are jobs of their own"
                 )
     given = {
         name: getattr(model, name)
@@ -123,12 +138,12 @@ def _inference(model: RankModel, parallel: Parallel | None, folder: Path) -> Inf
         if getattr(model, name) is not None
     }
     if parallel is not None:
-        given |= {"tp": parallel.tp, "pp": parallel.pp}
+        given |= {"tp": parallel.tp, "ep": parallel.ep, "pp": parallel.pp}
     if arrivals:
         given |= {"arrivals": arrivals, "ends": asked.steps or ()}
     elif asked.steps is not None:
         raise TraceError("requests.steps: found without times of arrival; take it out")
-    return Inference(model.transformer, model.kind, model.batch, requests, **given)
+    return Inference(model.transformer, model.kind, model.batch, requests, **given, **chosen)
 
 
 def _named(named: str, folder: Path) -> Path:
@@ -146,7 +161,7 @@ def resolved_model(job: Job, source: Source, folder: Path) -> RankModel | str:
             file = str(_named(requests.file, folder))
             requests = requests.model_copy(update={"file": file})
         update = {"gpu": made.gpu, "utilisation": made.utilisation, "requests": requests}
-        return job.model.model_copy(update=update)
+        return job.model.model_copy(update=update | _experts_at(job.model, folder))
     if isinstance(source, TransformerSource):
         return _with_defaults(job.model, source.transformer, folder)
     if isinstance(job.model, str):
@@ -158,13 +173,19 @@ def _with_defaults(model: RankModel | str, transformer: Transformer, folder: Pat
     assert not isinstance(model, str)
     names = ("micro_batch", "gpu", "times", "utilisation")
     update: dict[str, object] = {name: getattr(transformer, name) for name in names}
-    if model.experts is not None and model.experts.counts is not None:
-        counts = str(_named(model.experts.counts, folder))
-        update["experts"] = model.experts.model_copy(update={"counts": counts})
+    update |= _experts_at(model, folder)
     if transformer.simulated:
         layers = transformer.shape.layers
         update["sample"] = (model.sample or Sample()).model_copy(update={"of": layers})
     return model.model_copy(update=update)
+
+
+def _experts_at(model: RankModel, folder: Path) -> dict[str, object]:
+    """The key `experts` with the absolute path of its file."""
+    if model.experts is None or model.experts.counts is None:
+        return {}
+    counts = str(_named(model.experts.counts, folder))
+    return {"experts": model.experts.model_copy(update={"counts": counts})}
 
 
 def rank_trace(source: Source, compute_scale: float) -> Trace:
@@ -215,7 +236,7 @@ def count_groups(trace: Trace, values: int) -> int:
     return len(load_groups(trace.ranks, values))
 
 
-def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def problems_of(trace: Trace, job: Job, parts: Parts) -> Sequence[tuple[str, str]]:
     """Keys of a job that do not fit the program that it replays: (key, message)."""
     program = load_program(trace.ranks)
     ranks = len(program.ranks)
@@ -281,7 +302,7 @@ def _why_no_tokens(program: Program, options: SystemOptions | None) -> str:
     return ""
 
 
-def why_no_groups(parts: Mapping[str, Any]) -> str:
+def why_no_groups(parts: Parts) -> str:
     """Change that an experiment needs, so that groups of ranks can have communicators; "" if they
     can. A run asks the same of its Setup (testbed/emulate/communicators.py)."""
     if any(fault.of_link for fault in parts.get("faults", ())):

@@ -265,7 +265,7 @@ class RankModel(Section):
     batch: Annotated[int | None, Whole(1, MAX_BATCH)] = Field(
         default=None,
         json_schema_extra={"default": "required if it serves"},
-        description="Requests that are answered at a time, at most.",
+        description="Requests that are answered at a time, at most; with ep by each ep rank.",
     )
     requests: Requests | None = Field(
         default=None,
@@ -347,7 +347,8 @@ class RankModel(Section):
         needed: tuple[str, ...] = ()
         others: tuple[str, ...] = (*OF_TRANSFORMER, *OF_TRAINING, *OF_SERVING)
         if self.serves:
-            what, needed, others = f"kind: {self.kind}", ("batch", "requests"), OF_TRAINING
+            what, needed = f"kind: {self.kind}", ("batch", "requests")
+            others = tuple(name for name in OF_TRAINING if name != "experts")
         elif self.transformer:
             what, needed, others = "transformer", OF_TRAINING[:2], (*OF_FILE, *OF_SERVING)
         if self.transformer is None and self.experts is not None:

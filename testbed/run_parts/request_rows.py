@@ -1,5 +1,6 @@
 """Rows of table requests: when the tokens of each request were there, from the times of a serving
-job's nodes (traffic/inference.py). The steps of a batch follow each other, whatever the stages."""
+job's nodes (traffic/inference.py). The steps of a batch follow each other, whatever the stages.
+Each ep rank has a batch."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import numpy as np
 from testbed.results.schema import RequestRow
 from testbed.traffic import rank_source
 from testbed.traffic.inference import Inference
+from testbed.traffic.rank_calls import load_program
+from testbed.traffic.rank_graph import COMPUTE, Program
 from testbed.traffic.serving import PREFILL
 from testbed.traffic.trace import Trace
 
@@ -27,7 +30,7 @@ def request_rows(
     return [
         row
         for (job, iteration), (model, known) in found.items()
-        for row in _rows(job, iteration, model, known)
+        for row in _rows((job, iteration), model, load_program(traces[job].ranks), known)
     ]
 
 
@@ -38,7 +41,7 @@ def step_ends(
     found = {}
     for (job, _), (model, known) in _spans(traces, tables).items():
         if model.arrivals:
-            begin, *ends = _times(model, known)[0]
+            begin, *ends = _times(model, load_program(traces[job].ranks), known, 0)[0]
             found[job] = [end - begin for end in ends]
     return found
 
@@ -66,31 +69,42 @@ def _served(trace: Trace) -> Inference | None:
     return source.inference if isinstance(source, rank_source.InferenceSource) else None
 
 
-def _times(model: Inference, spans: Spans) -> tuple[list[int], list[int]]:
-    """The begin and the ends of steps in ns, and the computation behind each number of them."""
-    stages = model.stages()
-    ends, computed = [spans[0, 0][0]], [0]  # behind each number of steps
-    last = (model.pp - 1) * model.tp
-    for step in range(len(stages[0].spans)):
-        first, behind = stages[-1].spans[step]
-        if any((last, node) not in spans for node in range(first, behind)):
+def _times(
+    model: Inference, program: Program, spans: Spans, place: int
+) -> tuple[list[int], list[int]]:
+    """The begin and the ends of an ep rank's steps in ns, and the computation in each, of all
+    stages. The first number is 0."""
+    ranks = range(place * model.tp, model.tp * model.ep * model.pp, model.tp * model.ep)
+    firsts = ((each * model.tp, 0) for each in range(model.ep))
+    ends, computed = [min(spans[each][0] for each in firsts if each in spans)], [0]
+    for together in zip(*(model.steps_of(rank, program) for rank in ranks), strict=True):
+        nodes = [(rank, node) for rank, of in zip(ranks, together, strict=True) for node in of]
+        last = [each for each in nodes if each[0] == ranks[-1]]
+        if any(each not in spans for each in last):
             break
-        ends.append(max(spans[last, node][1] for node in range(first, behind)))
-        times = (
-            spans[stage * model.tp, node]
-            for stage, served in enumerate(stages)
-            for node in served.computes(step)
-        )
+        ends.append(max(spans[each][1] for each in last))
+        times = (spans[r, n] for r, n in nodes if program.ranks[r][n].kind == COMPUTE)
         computed.append(sum(end_ns - start_ns for start_ns, end_ns in times))
     return ends, computed
 
 
-def _rows(job: int, iteration: int, model: Inference, spans: Spans) -> list[RequestRow]:
+def _rows(
+    which: tuple[int, int], model: Inference, program: Program, spans: Spans
+) -> list[RequestRow]:
     """The requests of an iteration that were sent. spans: of the nodes that have ended."""
-    if (0, 0) not in spans:
-        return []
-    answered = model.schedule[1]
-    ends, computed = _times(model, spans)
+    rows: list[RequestRow] = []
+    for place in range(model.ep):
+        if (place * model.tp, 0) in spans:
+            rows += _rows_of(which, model, program, spans, place)
+    return sorted(rows, key=lambda row: row["request"])
+
+
+def _rows_of(
+    which: tuple[int, int], model: Inference, program: Program, spans: Spans, place: int
+) -> list[RequestRow]:
+    """The same of an ep rank."""
+    answered = model.schedules[place][1]
+    ends, computed = _times(model, program, spans, place)
     until = [*accumulate(computed)]
     come = [ends[0] + each for each in model.arrivals]
 
@@ -106,9 +120,9 @@ def _rows(job: int, iteration: int, model: Inference, spans: Spans) -> list[Requ
 
     return [
         {
-            "job": job,
-            "iteration": iteration,
-            "request": number,
+            "job": which[0],
+            "iteration": which[1],
+            "request": place + number * model.ep,
             "prompt": request.prompt,
             "output": 1 if model.kind == PREFILL else request.output,
             "sent_ns": come[number] if come else ends[times.sent + 1],
@@ -121,6 +135,6 @@ def _rows(job: int, iteration: int, model: Inference, spans: Spans) -> list[Requ
             if come
             else until[times.last + 1] - until[times.sent + 1],
         }
-        for number, (request, times) in enumerate(zip(model.requests, answered, strict=True))
+        for number, (request, times) in enumerate(zip(model.dealt(place), answered, strict=True))
         if ended(times.sent) is not None
     ]

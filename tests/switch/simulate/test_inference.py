@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from p4fabric_testing.matrix import first_of
@@ -26,25 +26,31 @@ values_per_packet: 256
 jobs:
   - name: chat
     model:
-      transformer: llama3-8b
+      transformer: %s
       kind: %s
       layers: 2
       gpu: h100
       batch: 2
-      requests: {count: 3, prompt: {from: 1, to: 9}, output: {from: 1, to: 3}}
-    parallel: {tp: %d, pp: %d}
+      requests: {count: 3, prompt: {from: 1, to: 9}, output: {from: 1, to: 3}}%s
+    parallel: {tp: %d, ep: %d, pp: %d}
     workers: %d
     iterations: %d
     scale: %s
     compute_scale: 1
 """
-WAYS = [("serve", 2, 2), ("decode", 2, 1), ("prefill", 1, 2), ("serve", 4, 1)]
+WAYS = [
+    *[("serve", 2, 1, 2), ("serve", 2, 2, 2), ("decode", 2, 1, 1), ("prefill", 1, 1, 2)],
+    *[("serve", 4, 1, 1), ("decode", 2, 2, 1), ("prefill", 2, 2, 1)],
+]
 
 
-def text(kind="serve", tp=2, pp=1, system="switchml", links="", iterations=1, scale="0.01"):
-    ranks = tp * pp
-    memory = memory_line(system, 1024)
-    return EXPERIMENT % (ranks + 1, links, system, memory, kind, tp, pp, ranks, iterations, scale)
+def text(kind="serve", tp=2, ep=1, pp=1, system="switchml", links="", iterations=1, scale="0.01"):
+    model, experts, ranks = "llama3-8b", "", tp * ep * pp
+    if ep > 1:
+        calls = "sets" if system == "ring" else "packets"
+        model, experts = "mixtral-8x7b", f"\n      experts: {{calls: {calls}}}"
+    sizes = experts, tp, ep, pp, ranks, iterations, scale
+    return EXPERIMENT % (ranks + 1, links, system, memory_line(system, 1024), model, kind, *sizes)
 
 
 def steps_of(tables, iteration, worker):
@@ -56,40 +62,41 @@ def steps_of(tables, iteration, worker):
 
 
 @pytest.mark.parametrize("system", first_of(["switchml", "esa", "tree", "ring"], 2))
-@pytest.mark.parametrize(("kind", "tp", "pp"), first_of(WAYS, 2))
+@pytest.mark.parametrize(("kind", "tp", "ep", "pp"), first_of(WAYS, 2))
 def test_requests_are_answered_by_right_sums_when_the_last_stage_has_made_their_tokens(
-    kind, tp, pp, system
+    kind, tp, ep, pp, system
 ):
-    spec = load_text(text(kind, tp, pp, system, ", loss: 1 %", iterations=2))
+    spec = load_text(text(kind, tp, ep, pp, system, ", loss: 1 %", iterations=2))
     tables = run_virtual(spec)
     (job,) = tables["jobs"]
-    assert job["exact"] and job["model"] == "llama3-8b"
+    assert job["exact"] and job["model"] in ("llama3-8b", "mixtral-8x7b")
     source = rank_source.of(spec.jobs[0].trace().ranks)
-    steps, answered = source.inference.schedule
     rows = tables["requests"]
     assert [(row["iteration"], row["request"]) for row in rows] == [
         (iteration, number) for iteration in range(2) for number in range(3)
     ]
-    for iteration in range(2):
-        last = steps_of(tables, iteration, (pp - 1) * tp)
+    for iteration, place in product(range(2), range(ep)):
+        steps, answered = source.inference.schedules[place]
+        last = steps_of(tables, iteration, ((pp - 1) * ep + place) * tp)
         # The head's computation is the last one of a step; with tp, its logits are gathered then.
         ends = [end for _, kind, _, end in last if kind == "all_gather"]
         if tp == 1:
             computes = [end for _, kind, _, end in last if kind == "compute"]
             ends = computes[2::3]  # of a layer, which the stage has: attention and MLP; the head
-        assert len(ends) == len(steps)
-        begin = min(start for _, _, start, _ in steps_of(tables, iteration, 0))
+        assert len(ends) == sum(bool(step.new) for step in steps)
+        firsts = (steps_of(tables, iteration, each * tp) for each in range(ep))
+        begin = min(start for first in firsts for _, _, start, _ in first)
         moments = [begin, *ends]
         busy = [
             sum(
                 end - start
                 for stage in range(pp)
-                for _, kind, start, end in steps_of(tables, iteration, stage * tp)
+                for _, kind, start, end in steps_of(tables, iteration, (stage * ep + place) * tp)
                 if kind == "compute" and before <= start and end <= after
             )
             for before, after in pairwise(moments)
         ]
-        for row, times in zip(rows[3 * iteration :], answered, strict=False):
+        for row, times in zip(rows[3 * iteration :][place:3:ep], answered, strict=True):
             assert row["sent_ns"] == moments[times.sent + 1]
             assert row["first_ns"] == moments[times.first + 1]
             assert row["end_ns"] == moments[times.last + 1]

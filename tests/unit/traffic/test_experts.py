@@ -180,8 +180,9 @@ def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(da
     routing = ExpertRouting(2 * ranks, 3, ranks, 0.7, data.draw(st.integers(0, 99)))
     places = tuple(tuple(range(s * size, (s + 1) * size)) for s in range(servers))
     expected: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
+    held = tuple(range(tokens, tokens + ranks))
     for owner in range(ranks):
-        for targets, count in routing.sets_of(owner, tokens, 1, 0).items():
+        for targets, count in routing.sets_of(owner, held[owner], 1, 0).items():
             for server in {each // size for each in targets}:
                 relay = server * size + owner % size
                 expected["across"][owner, relay] += 10 * count * (relay != owner)
@@ -190,7 +191,7 @@ def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(da
     for combine in (False, True):
         found: dict[str, Counter[tuple[int, int]]] = {"across": Counter(), "inside": Counter()}
         for rank in range(ranks):
-            exchange = Exchange(combine, tokens, 10, (1,))
+            exchange = Exchange(combine, held, 10, (1,))
             calls = _steps("ep.0", places, rank, exchange, routing)
             assert ["across" in name for name, *_ in calls] == [not combine, combine]
             for name, group, parts in calls:
@@ -206,12 +207,13 @@ def test_by_rails_a_token_crosses_once_to_each_server_and_then_goes_on_inside(da
 @FEW
 def test_flows_bring_each_rank_its_tokens_and_their_owner_the_answers(routing, tokens):
     ranks = tuple(range(routing.ranks))
+    held = tuple(tokens + rank % 3 for rank in ranks)
     there, back = (
-        [_parts(ranks, rank, Exchange(combine, tokens, 10, (1,)), routing) for rank in ranks]
+        [_parts(ranks, rank, Exchange(combine, held, 10, (1,)), routing) for rank in ranks]
         for combine in (False, True)
     )
     for owner in ranks:
-        sets = routing.sets_of(owner, tokens, 1, 0).items()
+        sets = routing.sets_of(owner, held[owner], 1, 0).items()
         wanted = [10 * sum(n for to, n in sets if other in to) for other in ranks]
         assert list(there[owner]) == [back[other][owner] for other in ranks] == wanted
 

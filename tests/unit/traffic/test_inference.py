@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from testbed.simulate.open_loop import following
 from testbed.traffic import rank_source
+from testbed.traffic.expert_calls import CALLS, FLOWS, PACKETS, SETS
+from testbed.traffic.expert_routing import ExpertRouting
 from testbed.traffic.inference import Inference
 from testbed.traffic.inference_stage import KEYS, NEXT
-from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, check
 from testbed.traffic.rank_source import InferenceSource
 from testbed.traffic.serving import DECODE, PREFILL, SERVE, SERVING, Request, batched
 from testbed.traffic.trace import TraceError
@@ -100,6 +102,69 @@ def test_nothing_overlaps_and_steps_follow_each_other(made):
             assert {*each.computes(number)} == {
                 p for p in range(begin, behind) if nodes[p].kind == COMPUTE
             }
+
+
+@given(
+    served(pp=2, layers=2, ep=4, experts=SETS),
+    st.sampled_from(["mixtral-8x7b", "deepseek-v3"]),
+    st.sampled_from(CALLS),
+    st.sampled_from([0.0, 1.0]),
+)
+@settings(FEW, max_examples=25)
+def test_ep_ranks_have_batches_of_their_own_and_experts_for_the_tokens_of_all(
+    made, model, calls, capacity
+):
+    """Each owner's tokens go out and come back in the step that they belong to, alike on its tp
+    ranks, and each node is in one step, or between two."""
+    made = replace(made, model=model, experts=calls, capacity=capacity, per_server=2 * made.tp)
+    program, shape, stages = made.load(), made.shape, made.stages()
+    if calls == PACKETS:  # whose communicators traces do not have
+        check(program)
+    else:
+        with TemporaryDirectory() as folder:
+            hold_graph(program, Path(folder))
+    assert rank_source.of(str(InferenceSource(made))) == InferenceSource(made)
+    routing = ExpertRouting(shape.experts, shape.top_k, 4, capacity=capacity)
+    dealt = [each for place in range(4) for each in made.dealt(place)]
+    assert sorted(dealt) == sorted(made.requests)
+    tokens = [[step.tokens for step in steps] for steps, _ in made.schedules]
+    for rank, nodes in enumerate(program.ranks):
+        steps, (layer, place) = made.steps_of(rank, program), divmod(rank // made.tp, 4)
+        assert [*chain(*steps)] == sorted({*chain(*steps)})
+        between = {*range(len(nodes))} - {*chain(*steps)}
+        assert all(nodes[each].kind in (SEND, RECV) for each in between)
+        template = stages[rank // made.tp]
+        for number, step in enumerate(steps):
+            assert sum(nodes[each].duration_ns for each in step) == sum(
+                template.template.nodes[each].duration_ns for each in template.computes(number)
+            )
+            found: Counter = Counter()
+            for node in (nodes[each] for each in step):
+                other = program.ranks[rank - rank % made.tp][node.id]
+                assert (node.kind, node.bytes, node.parts) == (other.kind, other.bytes, other.parts)
+                if node.kind in ("dispatch", "combine") and node.peer == rank:
+                    found[node.kind] += node.bytes
+            first = 4 * made.tp * layer
+            sets = routing.sets_of(place, tokens[place][number], layer, number, first)
+            sent = 2 * shape.hidden * (sets.total() - sets[()]) * (calls in (SETS, PACKETS))
+            assert found["dispatch"] == found["combine"] == sent
+
+
+@pytest.mark.parametrize("shared", [0, 1])
+def test_computation_of_experts_is_even_on_ep_ranks_and_their_rest_is_of_their_own_tokens(shared):
+    """One request on two ep ranks: the other one computes for half of its pairs of token and
+    expert, with half of the experts' weights, and nothing else."""
+    model = ("mixtral-8x7b", "deepseek-v3")[shared]
+    made = Inference(model, PREFILL, 1, (Request(30_000, 1),), layers=1, ep=2, experts=FLOWS)
+    shape, gpu = made.shape, GPUS[made.gpu]
+    one, other = (
+        sum(each.template.nodes[place].duration_ns for place in each.computes(0))
+        for each in made.stages()
+    )
+    half = 30_000 * shape.top_k * shape.mlp / gpu.peak / made.utilisation
+    assert other == pytest.approx(half * 1e9, rel=1e-6)
+    alone = took_ns(replace(made, ep=1, experts=""))[0]
+    assert one == pytest.approx(alone - half * 1e9, rel=1e-6)
 
 
 @given(served(transfers=True))
@@ -217,6 +282,13 @@ def test_a_decode_step_reads_all_weights_and_a_prefill_computes():
         (
             {"model": "gpt3-13b", "requests": (Request(2000, 49),)},
             "request 0 has 2049 tokens; gpt3-13b has positions for 2048",
+        ),
+        ({"model": "mixtral-8x7b", "ep": 2}, "parallel.ep: found 2 and no experts; write"),
+        ({"experts": SETS}, "experts: llama2-7b has ep: 1; take ep above 1"),
+        ({"ep": 2, "experts": SETS}, "ep: found 2, which does not divide the 1 experts"),
+        (
+            {"model": "mixtral-8x7b", "ep": 2, "experts": SETS, "arrivals": (1, 2, 3)},
+            "parallel.ep: found with times of arrival; take one of the two out",
         ),
         ({"requests": (Request(1, 100_001),)}, "100001 steps of 32 layers; allowed: up to 14925"),
         ({"layers": 1, "requests": (Request(1, 100_001),)}, "100001 .* allowed: up to 100000"),
