@@ -99,6 +99,7 @@ class OneHost:
         specs = [spec for spec in host_specs(setup_of(text)) if spec.is_worker == self.is_worker]
         self.spec, self.workers = specs[number], workers
         self.job = self.spec.job
+        self.recorded = trace != TINY
         self.words = self.job.bitmap_width // 32
         self.host = Host(self.spec, room)
         self.deadline = 0

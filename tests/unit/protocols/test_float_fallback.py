@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from testbed.protocols import wire
-from tests.support.one_host import BASE, FULL, OneServer, OneWorker, Packet
+from tests.support.one_host import BASE, OneServer, OneWorker, Packet
 
 FIRST = 1  # the workers' destinations begin here
-EVERYBODY = (0, 1, 2, 3)
 TRACE = {"trace": "smallcnn", "workers": 4, "window": 9}
 
 
@@ -34,20 +33,6 @@ def with_floats(one: OneServer | OneWorker, kind: int, fragment: int, *numbers: 
 
 
 # ---- the worker ----
-
-
-def test_a_worker_sends_as_floats_what_the_server_wants_so():
-    one = worker()
-    first = one.step(0)[0]
-    (again,) = one.step(1000, one.packet(wire.ASK, first.fragment, flags=wire.FLOAT, bitmap=1))
-    assert (again.fragment, again.flags) == (first.fragment, wire.FLOAT | wire.RESEND)
-    own = one.worker.floats.own.view(np.float32)[0]
-    start = 4 * first.fragment
-    assert floats_of(again) == own[start : start + 4].tolist()
-    assert again.length == FULL
-    # It stays so, also where the timer sends it.
-    late = next(p for p in one.step(10**9) if p.fragment == first.fragment)
-    assert late.flags == wire.FLOAT | wire.RESEND
 
 
 def test_a_worker_asked_before_it_has_sent_sends_floats_at_once():
@@ -109,29 +94,6 @@ def test_a_sum_that_has_overflowed_on_its_way_is_wanted_as_floats():
     assert (result.kind, result.bitmap, result.destination) == (wire.RESULT, 0b1111, 0)
 
 
-def test_an_overflow_at_the_server_is_wanted_as_floats():
-    one = server()
-    one.step(1, one.gradient(5, 0, numbers=[2**31 - 1, 0, 0, 0]))
-    sent = one.step(2, one.gradient(5, 1, numbers=[1, 0, 0, 0]))
-    asks = [p for p in sent if p.kind == wire.ASK]
-    assert [(p.destination - FIRST, p.flags) for p in asks] == [(w, wire.FLOAT) for w in EVERYBODY]
-    for w in EVERYBODY:
-        came = with_floats(one, wire.GRADIENT, 5, w, 0, 0, 0, bitmap=1 << w, sender=w)
-        sent = one.step(10 + w, came)
-    assert floats_of(sent[0]) == [6.0, 0.0, 0.0, 0.0] and sent[0].flags & wire.OVERFLOW
-
-
-def test_a_row_that_is_used_again_begins_its_sum_of_floats_anew():
-    one = server()
-    for iteration in range(4):
-        for w in EVERYBODY:
-            came = with_floats(
-                one, wire.GRADIENT, 5, w, 1, 2, 3, bitmap=1 << w, sender=w, iteration=iteration
-            )
-            sent = one.step(10 * iteration + w, came)
-        assert floats_of(sent[0]) == [6.0, 4.0, 8.0, 12.0]
-
-
 def test_one_workers_floats_make_it_a_sum_of_floats():
     one = server()
     assert one.step(1, one.gradient(5, 1, 2)) == []
@@ -150,19 +112,3 @@ def test_one_workers_floats_make_it_a_sum_of_floats():
     again = with_floats(one, wire.GRADIENT, 5, 0, 0, 0, 0, bitmap=1, sender=0, flags=wire.RESEND)
     (served,) = one.step(7, again)
     assert (served.kind, floats_of(served)) == (wire.RESULT_ONE, floats_of(result))
-
-
-def test_floats_are_asked_for_and_not_looked_for_in_switches():
-    one = server()
-    one.step(1000, with_floats(one, wire.GRADIENT, 5, 1, 2, 3, 4, bitmap=1, sender=0))
-    for _ in range(3):
-        sent = one.step(one.deadline)
-        assert {p.kind for p in sent} == {wire.ASK}
-        assert [p.destination - FIRST for p in sent] == [1, 2, 3]
-    assert "reminders" not in one.counters
-
-
-def test_where_nobody_sends_floats_they_are_foreign():
-    one = OneServer("esa")
-    one.step(1, with_floats(one, wire.GRADIENT, 5, 1, 2, 3, 4, bitmap=1, sender=0))
-    assert one.counters["foreign"] == 1

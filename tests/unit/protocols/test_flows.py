@@ -1,18 +1,20 @@
-"""Flows between two ranks, packet by packet: numbers that wrap, late and lost acknowledgements, a
-source that is ahead of its target."""
+"""Flows between two ranks, packet by packet, against the record of what they did
+(tests/support/recorded.py), and that all of them end once: packets that are lost, late, marked or
+changed, numbers that wrap, a source that is ahead of its target."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from p4fabric.simulate.congestion import CUTS
 from p4fabric.simulate.machine import new_batch
 
 from testbed.experiment import load_text
 from testbed.protocols import flows, host_links, wire
+from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.worker_state import UNIT
 from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
+from tests.support import recorded
 from tests.support.ranks import Ranks, text
 
 MS = 1_000_000
@@ -79,20 +81,6 @@ def test_a_transfer_ends_at_both_ends_and_numbers_wrap(ends):
     assert two.source.links.peers[0].in_flight == 0
 
 
-def test_what_is_lost_is_sent_again_and_copies_count_once(ends):
-    two = ends(10)
-    flows.start_transfers(two.source, 0, 0)
-    packets = two.all_sent(two.source, 0)
-    two.take(two.target, [packets[0], *packets[2:], packets[5]], MS)
-    assert two.target.counters[0].duplicate_results == 1
-    two.take(two.source, two.all_sent(two.target, 100 * MS), 100 * MS)
-    again = two.all_sent(two.source, 100 * MS)
-    assert [wire.flags(row) & wire.RESEND for row, _ in again] == [wire.RESEND]
-    assert wire.fragment(again[0][0]) == wire.fragment(packets[1][0])
-    two.take(two.target, again, 101 * MS)
-    assert two.ended(two.target) == [(0, 0, 101 * MS)]
-
-
 def test_what_was_only_slow_is_not_sent_again(ends):
     """Two timeouts, and then the acknowledgements come."""
     two = ends(8)
@@ -109,94 +97,6 @@ def test_what_was_only_slow_is_not_sent_again(ends):
     assert two.source.links.state.again == 0 and two.source.counters[0].retransmissions == 0
 
 
-def test_an_acknowledgement_names_32_numbers_at_most(ends):
-    two = ends(40)
-    two.source.links.peers["window"] = 100 * UNIT
-    flows.start_transfers(two.source, 0, 0)
-    packets = two.all_sent(two.source, 0)
-    assert len(packets) == 40
-    two.take(two.target, [packets[0], packets[35]], 0)
-    acks = two.all_sent(two.target, 100 * MS)
-    told = [(wire.index(row), wire.word(row, wire.HEADER_WORDS)) for row, _ in acks]
-    assert told == [(0, 1), (35, 1)]
-
-
-def test_a_source_two_iterations_ahead_is_refused_until_the_target_follows(ends):
-    two = ends(5, 3)
-    for iteration in range(2):
-        flows.start_transfers(two.source, 0, iteration)
-        two.take(two.target, two.all_sent(two.source, iteration), iteration)
-        two.take(two.source, two.all_sent(two.target, 100 * MS), 100 * MS)
-    assert [end[1] for end in two.ended(two.target)] == [0, 1]
-    flows.start_transfers(two.source, 0, 2)
-    probe = two.all_sent(two.source, 101 * MS)
-    assert len(probe) == 1, "the target has said that it is in iteration 0"
-    two.take(two.target, probe, 101 * MS)
-    assert two.target.counters[0].results == 10
-    (refusal,) = two.all_sent(two.target, 101 * MS)
-    assert wire.word(refusal[0], wire.HEADER_WORDS) == 0
-    two.take(two.source, [refusal], 101 * MS)
-    assert two.all_sent(two.source, 101 * MS) == []
-    flows.begin(two.target, None, 1)
-    two.take(two.source, two.all_sent(two.target, 102 * MS), 102 * MS)
-    two.take(two.target, two.all_sent(two.source, 102 * MS), 102 * MS)
-    assert two.target.counters[0].results == 14  # all but the refused one
-    host_links.give_up(two.source.links, 0, 300 * MS)
-    two.take(two.target, two.all_sent(two.source, 300 * MS), 300 * MS)
-    assert two.ended(two.target) == [(0, 2, 300 * MS)]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda row: wire.set_extra(row, 2),  # a transfer that there is not
-        lambda row: wire.set_word(row, 2, 5),  # a packet behind its last one
-        lambda row: wire.set_word(row, 5, 1 << 16),  # from a rank that sends nothing
-        lambda row: wire.set_word(row, 1, 7 << 16),  # of another job
-    ],
-)
-def test_packets_that_fit_no_transfer_are_foreign(ends, change):
-    two = ends(5)
-    flows.start_transfers(two.source, 0, 0)
-    row, length = two.all_sent(two.source, 0)[0]
-    change(row)
-    two.take(two.target, [(row, length)], 0)
-    counted = two.target.counters[0]
-    assert counted.foreign == 1 and counted.results == 0
-
-
-def carry(two, packets, now, marked):
-    """Send so many packets, each when its rate lets it go and with a mark if they are `marked`,
-    and take the acknowledgement; returns (time of the last one, mean distance in ns)."""
-    times = []
-    while len(times) < packets:
-        for row, length in two.sent(two.source, now):
-            if marked:
-                wire.set_word(row, 0, wire.word(row, 0) | wire.ECN)
-            two.take(two.target, [(row, length)], now)
-            times.append(now)
-        now = max(now + 1, min(flows.deadline(two.source, None), now + MS))
-    host_links.close_ack(two.target.links, 0)
-    two.take(two.source, two.all_sent(two.target, now), now)
-    return now, (times[-1] - times[0]) / (len(times) - 1)
-
-
-@pytest.mark.parametrize("control, slower", [("none", 1), ("dcqcn", 2), ("swift", 1)])
-def test_marks_cut_the_rate_that_follows_them(tmp_path, control, slower):
-    two = Ends(
-        tmp_path, 60, more=f"transport: {{congestion_control: {control}, window: 64 packets}}\n"
-    )
-    flows.start_transfers(two.source, 0, 0)
-    now, at_first = carry(two, 10, 0, False)
-    assert at_first == pytest.approx(two.source.links.config.pace_ps / 1000, rel=0.01)
-    now, _ = carry(two, 10, now, True)
-    assert two.source.counters[0].marked_results >= 1
-    now, then = carry(two, 4, now, False)
-    assert then == pytest.approx(slower * at_first, rel=0.02)
-    carry(two, 2, now, True)  # within 50 us of the first notification
-    assert two.source.links.controls[0, CUTS] == slower - 1
-
-
 def test_swift_narrows_the_window_after_a_long_round_trip(tmp_path):
     two = Ends(tmp_path, 64, more="transport: {congestion_control: swift, window: 64 packets}\n")
     flows.start_transfers(two.source, 0, 0)
@@ -206,3 +106,67 @@ def test_swift_narrows_the_window_after_a_long_round_trip(tmp_path):
     two.take(two.target, packets, MS)
     two.take(two.source, two.all_sent(two.target, 100 * MS), 100 * MS)
     assert two.source.links.peers[0].window == window // 2
+
+
+PACKETS, ITERATIONS = 40, 3
+CASES = {
+    "alone": "",
+    "with dcqcn": "transport: {congestion_control: dcqcn, window: 64 packets}\n",
+    "in a narrow window": "transport: {congestion_control: none, window: 4 packets}\n",
+}
+
+
+def changed(draw: recorded.Draw, row: np.ndarray) -> None:
+    """A field that fits no transfer."""
+    what = draw.randrange(4)
+    if what == 0:
+        wire.set_extra(row, draw.one((2, 3)))
+    elif what == 1:
+        wire.set_word(row, 2, 2 * ITERATIONS * PACKETS + draw.randrange(2))
+    elif what == 2:
+        wire.set_word(row, 5, 1 << 16)
+    else:
+        wire.set_word(row, 1, 7 << 16)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_flows_do_what_they_did_and_end_once(name, tmp_path):
+    draw, made = recorded.Draw(name), recorded.Record()
+    two = Ends(tmp_path, PACKETS, ITERATIONS, CASES[name])
+    sides, ended, now = (two.source, two.target), ([], []), 0
+    on_their_way: list[tuple[int, int, np.ndarray, int]] = []  # (time, side, row, length)
+    flows.start_transfers(two.source, 0, 0)
+    while len(ended[0]) < ITERATIONS or len(ended[1]) < ITERATIONS:
+        for side, one in enumerate(sides):
+            due = [each for each in on_their_way if each[:2] <= (now, side) and each[1] == side]
+            on_their_way = [each for each in on_their_way if not any(each is d for d in due)]
+            two.take(one, [each[2:] for each in due], now)
+            for _, iteration, _ in two.ended(one):
+                ended[side].append(iteration)
+                if side == 0 and iteration + 1 < ITERATIONS:
+                    flows.start_transfers(one, 0, iteration + 1)
+            for row, length in two.sent(one, now) if draw.chance(70) else ():
+                frame = bytes(FRAME_OVERHEAD) + row.tobytes()[:length]
+                made.note(now, f"of {side}", frame)
+                if draw.chance(6):
+                    changed(draw, row)
+                elif draw.chance(20):
+                    wire.set_word(row, 0, wire.word(row, 0) | wire.ECN)
+                for _ in range(draw.one((0, 1, 1, 1, 1, 1, 1, 2))):
+                    late = draw.one((5000, 5000, 5000, 5000, 20_000, MS))
+                    on_their_way.append((now + late, 1 - side, row, length))
+        if ended[1] and draw.chance(10):  # a slow target
+            flows.begin(two.target, None, ended[1][-1] + 1)
+        if draw.chance(1):
+            host_links.give_up(two.source.links, 0, now)
+        calls = [int(flows.deadline(one, None)) for one in sides]
+        made.note(min(calls), "next call", b"")
+        now += draw.one((1000, 4000, 4000, 40_000))
+        now = max(now, min(*calls, *(each[0] for each in on_their_way), now + MS))
+        assert now < 10_000 * MS, ended
+    assert ended == ([*range(ITERATIONS)], [*range(ITERATIONS)])
+    for side, one in enumerate(sides):
+        counted = {n: int(one.counters[0][n]) for n in one.counters.dtype.names}
+        made.facts |= {f"{side}: {name}": count for name, count in counted.items() if count}
+    assert made.facts["1: values_checked"] == ITERATIONS * PACKETS * 64
+    made.hold("flows", name)

@@ -39,14 +39,6 @@ def test_fragments_round_up_per_tensor():
     assert fragments_of([1, 4, 5, 64], 4).tolist() == [0, 1, 2, 4, 20]
 
 
-def test_nothing_is_sent_before_it_is_ready():
-    scoreboard = new([4, 4])
-    assert sent_until_blocked(scoreboard, 8) == []
-    send_scoreboard.make_ready(scoreboard, 1, 5)
-    assert sent_until_blocked(scoreboard, 8) == [1]
-    assert scoreboard.ready_ns[0].tolist() == [-1, 5]
-
-
 def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_the_tensor():
     scoreboard = new([40, 80], window=9)
     send_scoreboard.make_ready(scoreboard, 1, 0)
@@ -83,49 +75,10 @@ def test_a_stop_is_the_same_whatever_a_worker_has_sent():
     assert stops == {20}
 
 
-def test_fragments_that_not_all_workers_have_stay_within_the_window():
-    scoreboard = new([40, 40, 40], window=6)
-    for tensor in (2, 1, 0):
-        send_scoreboard.make_ready(scoreboard, tensor, 0)
-    # The one that was ready first probes first: a slower worker will have it before the others.
-    assert sent_until_blocked(scoreboard, 6) == [20, 21, 22, 23, 10, 11]
-    send_scoreboard.mark_received(scoreboard, 20, 0)
-    assert sent_until_blocked(scoreboard, 6) == [12]
-
-
 def test_the_front_has_a_part_of_the_window_of_its_own():
     scoreboard = overtaking(16)
     # Of the rear, as much as before is in flight; of the front, an eighth of the window.
     assert sent_until_blocked(scoreboard, 16) == [36, 1, 2]
-
-
-def test_marks_leave_the_front_its_part():
-    """Fragments that wait for another worker may fill a window that marks have cut to one
-    fragment."""
-    scoreboard = overtaking(16)
-    finishing = sent_until_blocked(scoreboard, 1)
-    assert finishing[-2:] == [1, 2]  # an eighth of 16
-    send_scoreboard.mark_received(scoreboard, 21, 0)  # of the rear: that is no room for the front
-    assert sent_until_blocked(scoreboard, 1) == []
-
-
-def test_what_comes_to_a_stop_has_a_part_of_a_small_window_too():
-    scoreboard = overtaking(16)
-    for fragment in range(21, 34):
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-    # 34 and 35 are in flight, an eighth of 16, so 36 waits; the front has a part of its own.
-    assert send_scoreboard.next_fragment(scoreboard, 1) == 1
-    send_scoreboard.mark_received(scoreboard, 34, 0)
-    assert send_scoreboard.next_fragment(scoreboard, 1) == 36
-
-
-def test_fifo_sends_as_produced_under_one_window():
-    scoreboard = new([8, 8], order=send_scoreboard.FIFO)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    assert sent_until_blocked(scoreboard, 3) == [2, 3, 0]
-    send_scoreboard.mark_received(scoreboard, 2, 0)
-    assert sent_until_blocked(scoreboard, 3) == [1]
 
 
 def test_with_a_span_the_oldest_fragment_without_a_result_stops_the_window():
@@ -143,26 +96,6 @@ def test_with_a_span_the_oldest_fragment_without_a_result_stops_the_window():
             # Behind 12, which has no result: six places in its order of sending, or in flight.
             last = int(scoreboard.unsent[1]) - 1
             assert last == (17 if span else 19)
-
-
-def test_a_span_counts_in_the_order_of_sending():
-    """Probes of another tensor are places like any others."""
-    scoreboard = new([40, 80], window=8, span=8)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    assert sent_until_blocked(scoreboard, 4) == [10, 11, 12, 13]
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    assert sent_until_blocked(scoreboard, 8) == [0, 1, 2, 3]
-    for fragment in (11, 12, 13):
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-    assert sent_until_blocked(scoreboard, 8) == []
-    send_scoreboard.mark_received(scoreboard, 10, 0)
-    assert sent_until_blocked(scoreboard, 8) == [14, 15, 16, 17]
-
-
-def test_a_span_leaves_the_front_its_part():
-    scoreboard = overtaking(16, span=16)
-    # 21 has no result and the span is used up; an eighth of the window is left to the front.
-    assert sent_until_blocked(scoreboard, 16) == [1, 2]
 
 
 def test_two_workers_with_different_readiness_do_not_deadlock():
@@ -219,57 +152,6 @@ def test_resend_comes_by_due_time_and_backs_off():
     assert finished and send_scoreboard.next_resend_ns(scoreboard) == -1
 
 
-def test_last_fragment_of_a_tensor_may_be_short():
-    scoreboard = new([5, 8])
-    assert [int(send_scoreboard.values_in(scoreboard, f)) for f in range(4)] == [4, 1, 4, 4]
-    assert isinstance(scoreboard.first, np.ndarray)
-
-
-def test_a_first_timer_is_put_off_when_round_trips_have_grown():
-    scoreboard = new([16])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for now in (0, 10):
-        send_scoreboard.mark_sent(
-            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 100
-        )
-    assert send_scoreboard.resend(scoreboard, 115, 150, 150) == -1
-    assert [int(scoreboard.flights[scoreboard.flight[fragment]].due_ns) for fragment in (0, 1)] == [
-        150,
-        160,
-    ]
-    assert send_scoreboard.next_resend_ns(scoreboard) == 150
-    assert send_scoreboard.resend(scoreboard, 150, 150, 20) == 0
-    # What has been sent again does not wait for the longest of round trips.
-    due = int(scoreboard.flights[scoreboard.flight[0]].due_ns)
-    assert due == 170
-    assert send_scoreboard.resend(scoreboard, due, 10**9, 20) == 0
-
-
-def test_a_missed_fragment_is_due_soon_after_it_has_been_sent_again():
-    scoreboard = new([32])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for now in range(8):
-        send_scoreboard.mark_sent(
-            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 1000
-        )
-    send_scoreboard.mark_missed(scoreboard, 5, 90)
-    assert send_scoreboard.sent_ns(scoreboard, 5) == 90
-    assert send_scoreboard.next_resend_ns(scoreboard) == 1000
-    send_scoreboard.mark_sent_again(scoreboard, 5, 100, 30)
-    send_scoreboard.mark_sent_again(scoreboard, 3, 110, 30)
-    assert send_scoreboard.resend(scoreboard, 130, 1000, 30) == 5
-    assert send_scoreboard.resend(scoreboard, 130, 1000, 30) == -1
-    assert send_scoreboard.resend(scoreboard, 140, 1000, 30) == 3
-    # A timer that comes first stays.
-    send_scoreboard.mark_sent_again(scoreboard, 0, 999, 30)
-    assert send_scoreboard.next_resend_ns(scoreboard) == 160
-    send_scoreboard.mark_received(scoreboard, 5, 150)
-    send_scoreboard.mark_received(scoreboard, 3, 150)
-    assert send_scoreboard.next_resend_ns(scoreboard) == 1000
-    assert send_scoreboard.resend(scoreboard, 1000, 1000, 30) == -1
-    assert send_scoreboard.next_resend_ns(scoreboard) == 1001
-
-
 def test_a_fragment_that_a_switch_keeps_refusing_still_times_out():
     scoreboard = new([16])
     send_scoreboard.make_ready(scoreboard, 0, 0)
@@ -302,78 +184,6 @@ def test_flights_are_used_again():
     assert send_scoreboard.sent_ns(scoreboard, 995) == 5000
 
 
-def test_the_oldest_without_a_result_is_known():
-    scoreboard = new([16, 4])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    sent_until_blocked(scoreboard, 8)
-    seen = []
-    for fragment in (1, 0, 3, 2):
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-        seen.append(int(scoreboard.oldest[0]))
-    assert seen == [0, 2, 2, 4] and scoreboard.oldest[1] == 4
-
-
-def test_a_stop_stays_where_the_first_result_has_put_it():
-    scoreboard = new([40, 80], window=8)
-    send_scoreboard.make_ready(scoreboard, 1, 0)
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    sent_until_blocked(scoreboard, 30)
-    for fragment in (10, 0):
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-    assert scoreboard.stop[1] == 19
-    sent_until_blocked(scoreboard, 40)
-    for fragment in (*range(11, 25), 1, 2):
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-    assert scoreboard.furthest[1] > scoreboard.stop[1] == 19
-
-
-def test_what_has_no_result_yet_gets_no_stop():
-    scoreboard = new([40, 80], window=8)
-    for tensor in (1, 0):
-        send_scoreboard.make_ready(scoreboard, tensor, 0)
-    sent_until_blocked(scoreboard, 30)
-    send_scoreboard.mark_received(scoreboard, 0, 0)
-    assert scoreboard.stop[1] == scoreboard.first[1] == 10
-
-
-@pytest.mark.parametrize("window", [7, 8])
-def test_the_fronts_part_is_at_least_one(window):
-    scoreboard = overtaking(window)
-    # The rear has used the window up again; a part of it is left to the front.
-    assert sent_until_blocked(scoreboard, window) == [20 + window, 1]
-
-
-def test_a_span_of_one_waits_for_each_result():
-    scoreboard = new([40], window=8, span=1)
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for fragment in range(5):
-        assert sent_until_blocked(scoreboard, 8) == [fragment]
-        send_scoreboard.mark_received(scoreboard, fragment, 0)
-
-
-def test_when_a_tensor_was_first_sent_is_noted():
-    scoreboard = new([8, 8], order=send_scoreboard.FIFO)
-    for tensor in (1, 0):
-        send_scoreboard.make_ready(scoreboard, tensor, 0)
-    for now in (5, 6, 7, 8):
-        fragment = int(send_scoreboard.next_fragment(scoreboard, 9))
-        send_scoreboard.mark_sent(scoreboard, fragment, now, 100)
-    assert scoreboard.first_sent_ns[0].tolist() == [7, 5]
-
-
-def test_flights_whose_timers_are_in_no_order_are_used_again():
-    """Every second timer ends before the one that was armed before it."""
-    scoreboard = new([4 * 400])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for now in range(400):
-        fragment = int(send_scoreboard.next_fragment(scoreboard, 8))
-        send_scoreboard.mark_sent(scoreboard, fragment, now, 50 if now % 2 else 1)
-        if now >= 7:
-            send_scoreboard.mark_received(scoreboard, fragment - 7, now)
-        send_scoreboard.next_resend_ns(scoreboard)
-    assert scoreboard.state.begun <= 16
-
-
 def test_more_timers_than_the_queue_has_places_for():
     """A fragment without a result keeps its place, while others come and go behind it."""
     scoreboard = new([4 * 2 * send_scoreboard.MAX_QUEUE])
@@ -383,41 +193,6 @@ def test_more_timers_than_the_queue_has_places_for():
         send_scoreboard.mark_sent(scoreboard, now, now, 10**6)
         send_scoreboard.mark_received(scoreboard, now, now)
         assert send_scoreboard.next_resend_ns(scoreboard) == 10**6
-
-
-def test_any_timer_can_be_brought_forward():
-    scoreboard = new([4 * 40])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for now in range(6):
-        send_scoreboard.mark_sent(scoreboard, now, now, 1000)
-    for now, fragment in enumerate((2, 4, 0), 10):
-        send_scoreboard.mark_sent_again(scoreboard, fragment, now, 50)
-    due = [(60, 2), (61, 4), (62, 0), (1001, 1), (1003, 3), (1005, 5)]
-    for at, fragment in due:
-        assert send_scoreboard.next_resend_ns(scoreboard) == at
-        send_scoreboard.mark_received(scoreboard, fragment, at)
-
-
-def test_flights_of_an_iteration_are_apart_whatever_was_before():
-    scoreboard = new([4 * 20])
-    for iteration, flights in enumerate((2, 6)):
-        send_scoreboard.begin(scoreboard, iteration)
-        send_scoreboard.make_ready(scoreboard, 0, 0)
-        sent = sent_until_blocked(scoreboard, flights)
-        assert len({int(scoreboard.flight[fragment]) for fragment in sent}) == flights
-        for fragment in range(20):
-            send_scoreboard.mark_received(scoreboard, fragment, 1)
-        assert send_scoreboard.next_resend_ns(scoreboard) == -1
-
-
-def test_a_result_before_its_tensor_is_ready_makes_nothing_ready():
-    scoreboard = new([40, 80])
-    for iteration in (0, 1):
-        send_scoreboard.begin(scoreboard, iteration)
-        send_scoreboard.mark_received(scoreboard, 10, 0)
-        assert sent_until_blocked(scoreboard, 8) == []
-        send_scoreboard.make_ready(scoreboard, 1, 1)
-        send_scoreboard.make_ready(scoreboard, 0, 1)
 
 
 def test_an_iteration_begins_as_if_there_had_been_none():

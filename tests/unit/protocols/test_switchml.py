@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.number_formats import INTEGERS
 from testbed.protocols import (
     block_float,
     given,
@@ -16,7 +15,7 @@ from testbed.protocols import (
     switchml,
     wire,
 )
-from tests.support.one_host import BASE, FULL, SHORT, OneWorker, Packet
+from tests.support.one_host import OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 ORDER = [4, 5, 6, 7, 8, 3, 0, 1, 2]
@@ -41,16 +40,6 @@ def numbers(sent: list[Packet]) -> list[int]:
     return [packet.fragment for packet in sent]
 
 
-def test_each_slot_has_one_chunk_in_flight():
-    worker = new()
-    sent = worker.step(0)
-    assert numbers(sent) == list(range(SLOTS))
-    for packet in sent:
-        assert packet.values == worker.values_of(0, ORDER[packet.fragment]).tolist()
-    assert worker.step(1) == [] and worker.deadline == 2 * MS
-    assert worker.counters == {"gradient_packets": 8}
-
-
 def test_a_slots_next_chunk_follows_its_result_in_the_other_set():
     worker = new()
     worker.step(0)
@@ -67,65 +56,7 @@ def test_a_slots_next_chunk_follows_its_result_in_the_other_set():
     assert worker.counters["results"] == 9 and worker.counters["values_checked"] == 31
 
 
-def test_chunks_wait_until_their_tensor_is_ready():
-    """Forward takes 9 us; backward steps end 6, 7 and 11 us later."""
-    worker = new(compute=1)
-    for now in (0, 3000, 4000, 9000):
-        assert worker.step(now) == []
-    assert numbers(worker.step(15_000)) == [0, 1, 2, 3, 4]
-    assert numbers(worker.step(16_000)) == [5]
-    assert numbers(worker.step(20_000)) == [6, 7]
-
-
-def test_what_is_no_result_of_the_job_is_foreign():
-    worker = new()
-    worker.step(0)
-    short = result(worker, 0)
-    short.length = FULL - 4
-    version = result(worker, 0)
-    version.row[0] ^= np.uint32(0x30)
-    foreign = [
-        short,
-        version,
-        result(worker, 0, job=1),
-        result(worker, 0, kind=wire.GRADIENT),
-        result(worker, 8),  # of a slot that has another chunk in flight
-    ]
-    for count, packet in enumerate(foreign, 1):
-        assert worker.step(count, packet) == []
-        assert worker.counters == {"gradient_packets": 8, "foreign": count}
-        assert worker.status.failed == 0
-    worker.step(100, result(worker, 0, kind=wire.RESULT_ONE))
-    assert worker.counters["results"] == 1
-
-
-def test_a_wrong_value_is_named():
-    worker = new()
-    worker.step(0)
-    wrong = result(worker, 2)
-    wrong.row[BASE + 3] ^= np.uint32(1 << 24)
-    assert worker.step(1, wrong) == []
-    status = worker.status
-    assert (status.failed, status.fragment, status.position) == (1, ORDER[2], 3)
-    assert status.expected == worker.sum_of(range(3), ORDER[2])[3] == status.found ^ 1
-
-
 # ---- retransmission ----
-
-
-def test_a_chunk_without_a_result_is_sent_again_to_its_slot_and_set():
-    worker = new()
-    worker.step(0)
-    worker.step(1000, *[result(worker, n) for n in (0, 2, 3, 4, 5, 6, 7)])
-    assert worker.deadline == 2 * MS
-    assert worker.step(2 * MS - 1) == []
-    (again,) = worker.step(2 * MS)
-    assert (again.fragment, again.index, again.flags) == (1, 1, wire.RESEND)
-    assert again.values == worker.values_of(0, ORDER[1]).tolist()
-    (again,) = worker.step(2 * MS + 1000)
-    assert (again.fragment, again.index, again.flags) == (8, SECOND_SET, wire.RESEND)
-    assert worker.counters["retransmissions"] == 2 and "gap_resends" not in worker.counters
-    assert worker.deadline == 4 * MS
 
 
 def test_waiting_doubles_from_time_to_time():
@@ -141,19 +72,6 @@ def test_waiting_doubles_from_time_to_time():
     assert np.diff([0, *times]).tolist() == [2, 2, 2, 4, 8, 16, 32, 64, 128, 128, 128, 128]
 
 
-def test_round_trips_are_those_of_what_was_sent_once():
-    worker = new()
-    worker.step(1000)
-    worker.step(5000, result(worker, 1))
-    assert worker.state.round_trip_ns == 4000
-    worker.step(3 * MS)  # sends the others again
-    (following,) = worker.step(3 * MS + 100, result(worker, 0))
-    assert worker.state.round_trip_ns == 4000 and following.fragment == SLOTS
-    # The slot's next chunk has been sent once.
-    worker.step(3 * MS + 5100, result(worker, SLOTS))
-    assert worker.state.round_trip_ns == 4000 + 1000 // 8
-
-
 def test_packets_are_paced_at_the_links_rate():
     """One of 86 bytes takes 6.88 us at 100 Mbit/s."""
     worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
@@ -165,32 +83,6 @@ def test_packets_are_paced_at_the_links_rate():
     assert numbers(worker.step(4 * 6880 + 500)) == [2, 3, 4]
     noted = worker.worker.lag - before
     assert noted[: lag.BUCKETS].sum() == 1 and worker.worker.lag[lag.MAXIMUM] == 2 * 6880 + 500
-
-
-def test_a_job_ends_with_its_last_iteration():
-    worker = new()
-    sent, now = worker.step(0), 0
-    while sent:
-        now += 1000
-        sent = worker.step(now, *[result(worker, n) for n in numbers(sent)])
-    assert worker.host.finished()
-    assert worker.counters["results"] == 4 * 9 and worker.counters["gradient_packets"] == 4 * 9
-
-
-# ---- shorter packets ----
-
-
-def test_values_of_16_bits_make_short_packets():
-    worker = new(keys="value_bits: 16")
-    sent = worker.step(0)
-    assert {(p.length, p.flags) for p in sent} == {(SHORT, wire.SHORT)}
-    sent[0].expand()
-    assert sent[0].values == worker.values_of(0, ORDER[0]).tolist()
-    came = result(worker, 0)
-    came.length = int(wire.compact(came.row, BASE, 4, 0, 1))
-    assert came.length == SHORT
-    worker.step(1, came)
-    assert worker.counters["results"] == 1
 
 
 # ---- recorded gradients: the exponents go one window ahead ----
@@ -220,18 +112,6 @@ def own(worker: OneWorker, fragment: int) -> np.ndarray:
     return worker.protocol.recorded[0, 4 * fragment : 4 * fragment + 4]
 
 
-def test_the_first_window_announces_exponents():
-    worker = recorded()
-    worker.host.out.packets[:] = 0xDEADBEEF  # of packets that were in these rows before
-    sent = worker.step(0)
-    assert numbers(sent) == list(range(SLOTS))
-    first = int(worker.protocol.stream.announced[0])
-    for place, packet in enumerate(sent):
-        exponent = int(block_float.exponents(own(worker, first + place)[np.newaxis])[0])
-        assert int(wire.next_exponent(packet.row)) == exponent
-        assert packet.values == [0] * 4 and int(wire.exponent(packet.row)) == 0
-
-
 @pytest.mark.parametrize("iterations", [1, 6])
 def test_values_are_scaled_by_the_exponent_that_all_have_announced(iterations):
     worker = recorded(iterations)
@@ -250,14 +130,6 @@ def test_values_are_scaled_by_the_exponent_that_all_have_announced(iterations):
     assert "results" not in worker.counters
 
 
-def test_a_chunk_waits_for_its_exponent():
-    """Slot 1 is free when its announcement is answered; slot 0's chunk comes first."""
-    worker = recorded()
-    worker.step(0)
-    assert numbers(worker.step(1, announcement(worker, 1, 4))) == [9]
-    assert numbers(worker.step(2, announcement(worker, 0, 4))) == [8]
-
-
 @pytest.mark.parametrize("iterations", [1, 6])
 def test_a_small_tensors_chunks_wait_for_their_exponents(iterations):
     """The front tensor has 20 fragments and there are 32 slots, so its fragments follow their
@@ -273,31 +145,6 @@ def test_a_small_tensors_chunks_wait_for_their_exponents(iterations):
         assert sent == [place + 20]
 
 
-def test_the_first_fragments_exponent_is_announced_like_any_other():
-    stream = recorded().protocol.stream
-    begin = int(np.flatnonzero(stream.announced == 0)[0])
-    worker = recorded(begin=begin)
-    (first, *_) = worker.step(0)
-    exponent = int(block_float.exponents(own(worker, 0)[np.newaxis])[0])
-    assert first.fragment == begin and int(wire.next_exponent(first.row)) == exponent
-    worker.step(1, announcement(worker, begin, -3))
-    assert worker.protocol.exponent[0] == -3
-
-
-def test_recorded_iterations_are_repeated():
-    """Of one recorded iteration, iteration 1 is a repetition."""
-    worker = recorded(iterations=1)
-    worker.step(0)
-    worker.scoreboard.state.iteration = 1
-    (sent,) = worker.step(1, announcement(worker, 0, 5))
-    ahead = int(worker.protocol.stream.announced[SLOTS])
-    exponent = int(block_float.exponents(own(worker, ahead)[np.newaxis])[0])
-    assert int(wire.next_exponent(sent.row)) == exponent
-    scale = block_float.scale_of(5, 4)
-    fragment = int(worker.protocol.stream.fragment[SLOTS])
-    assert sent.values == np.rint(own(worker, fragment).astype(np.float64) * scale).tolist()
-
-
 @pytest.mark.parametrize("place", [0, 2, 3])
 def test_an_announcement_with_values_is_wrong(place):
     worker = recorded()
@@ -310,28 +157,6 @@ def test_an_announcement_with_values_is_wrong(place):
     assert status.failed == 1 and status.fragment == worker.protocol.stream.announced[2]
     assert (status.position, status.found, status.expected) == (place, 7, 0)
     assert status.iteration == 3
-
-
-@pytest.mark.parametrize("bits", [16, 8])
-def test_recorded_values_of_fewer_bits_are_rounded(bits):
-    worker = new(**TRACE, sum=f"int{bits}")
-    worker.step(0)
-    first = int(worker.protocol.stream.announced[0])
-    (sent,) = worker.step(1, announcement(worker, 0, 1))
-    assert sent.flags == wire.SHORT | wire.ROUND
-    sent.expand(wire.short_of(bits, INTEGERS))
-    scale = block_float.short_scale_of(1, bits)
-    assert sent.values == np.rint(own(worker, first).astype(np.float64) * scale).tolist()
-
-
-def test_the_first_fragments_values_are_rounded_like_any_others():
-    short = {"keys": "value_bits: 16"}
-    begin = int(np.flatnonzero(recorded(**short).protocol.stream.fragment == 0)[0])
-    worker = recorded(begin=begin, **short)
-    assert worker.step(0) == []  # its exponent is not known yet
-    worker.protocol.exponent[0] = 1
-    (sent, *_) = worker.step(1)
-    assert sent.fragment == begin and sent.flags & wire.ROUND
 
 
 # ---- a program's tensors join the stream as it gives them ----
