@@ -84,16 +84,6 @@ def test_every_call_carries_what_is_needed_and_no_more(system, kind, ranks, tmp_
     assert job["gradient_packets"] == ways * (ranks - 1) * packets
 
 
-WITH_VALUES = [kind for kind in USE_OF if kind != "barrier"]
-
-
-@pytest.mark.parametrize("system, kind, ranks", cases(WITH_VALUES, 5, [2, 8, 13, 32]))
-def test_calls_are_exact_under_losses(system, kind, ranks, tmp_path):
-    spec = experiment(tmp_path, system, ranks, 30_000, kind, loss="2 %", iterations=4)
-    (job,) = run_virtual(spec)["jobs"]
-    assert job["exact"] and job["retransmissions"] > 0
-
-
 def test_what_is_hierarchical_is_faster_across_servers(tmp_path):
     """Servers of four ranks that share the rate of one card among them."""
     rails = (

@@ -166,13 +166,6 @@ def test_charts_show_what_ranks_compute_and_what_they_wait_for(tmp_path):
         assert moved == {"all_reduce": 2, ("send", "recv")[rank]: 2}
 
 
-def test_threads_do_not_change_results(tmp_path):
-    path = mesh().write(tmp_path / "mesh.et")
-    found = [run_virtual(experiment(path, "esa", 8, 3), threads=threads) for threads in (1, 2)]
-    assert found[0]["collectives"] == found[1]["collectives"]
-    assert found[0]["jobs"] == found[1]["jobs"]
-
-
 def test_a_wrong_value_is_that_of_the_group_that_found_it(tmp_path):
     """Of hosts in several groups, with transfers to single ranks and without."""
     for made in (mesh(), every_transfer()):

@@ -126,25 +126,6 @@ def test_what_is_wrong_with_a_model_is_named(model, message, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["ring", "switchml"])
-def test_simai_s_example_takes_the_least_time(system):
-    path = example("simai/microAllReduce.txt")
-    spec = experiment(f"{{file: {path}}}", 8, system, rate="100 Gbit/s")
-    (job,) = run_virtual(spec)["jobs"]
-    least = least_ns((16 << 20) + (64 << 20), 8, system, 10**11)
-    assert job["exact"] and least < job["jct_ns"] - 1_112_000 < 1.05 * least
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [4, 8])
-def test_astra_sim_s_all_reduce_takes_the_time_of_a_ring(ranks):
-    path = example(f"chakra/all_reduce/{ranks}npus_1MB/all_reduce.0.et")
-    (job,) = run_virtual(experiment(f"{{file: {path}}}", ranks))["jobs"]
-    least = least_ns(1 << 20, ranks, "ring", 10**10)
-    assert job["exact"] and least < job["jct_ns"] < 1.05 * least
-
-
-@pytest.mark.slow
 def test_simai_s_large_example_is_exact_at_a_small_scale():
     """32 ranks of 9,216, all_to_alls of experts included; each rank counts what it gives."""
     path = example("simai/workload_analytical.txt")
