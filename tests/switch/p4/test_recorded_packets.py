@@ -67,7 +67,7 @@ CASES = {
     "grid that drops": Case("grid", "racks", 0, 32, WITHOUT | DROPS),
     "grid with atp": Case("grid", "racks", 1, 16, WITHOUT | {"memory": "atp"}),
     "grid with plain memory": Case("grid", "star", 0, 32, SENT | {"memory": "plain"} | DROPS),
-    "grid below": Case("grid", "racks", 0, 32, SENT | {"planner": "two-level", "memory": "atp"}),
+    "grid below": Case("grid", "deep", 0, 32, SENT | {"planner": "two-level", "memory": "atp"}),
     "switchml": Case("switchml", "star", 0, 32, WITHOUT),
     "switchml with one set": Case("switchml", "star", 0, 32, SENT | {"sets": 1}),
     "switchml with 16 bits below": Case("switchml", "racks", 0, 16, WITHOUT),
