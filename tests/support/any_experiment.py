@@ -20,6 +20,7 @@ NETWORKS = (
     "{kind: star, hosts: 9}",
     "{kind: leaf_spine, leaves: 2, spines: 2, hosts: 5}",
     "{kind: two_level, tors: 2, hosts: 4, servers: 2}",
+    "{kind: rails, servers: 4, ranks: 2, ps: 2, server_ps: 1, scale_up: 4 Gbit/s, nic: 1 Gbit/s}",
 )
 # Few, because each is a compiled program of its own.
 AGGREGATORS = (8, 1024)

@@ -118,9 +118,7 @@ _TRAINING = Elsewhere(
 _RECORD = Elsewhere(
     "tests/network/emulate/test_record.py::test_a_program_is_recorded_and_replayed_on_mininet"
 )
-_CAPTURE = Elsewhere(
-    "tests/network/emulate/test_captures.py::test_captures_hold_what_passed_their_ports"
-)
+_CAPTURE = Elsewhere("tests/network/emulate/test_trains.py::test_captures_and_counters_see_packets")
 _PROMPT = Elsewhere(
     "tests/network/emulate/test_prompt.py"
     "::test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell"

@@ -18,7 +18,11 @@ def drawn(seed: int) -> str:
     links = []
 
     def link(a: str, b: str, *delays: int) -> None:
-        each = [f"{name}: {{delay: {draw.choice(delays)} ns}}" for name in ("forward", "backward")]
+        each = []
+        for name in ("forward", "backward"):
+            delay = int(draw.choice(delays))
+            jitter = f", jitter: {min(150, delay)} ns" * (seed % 3 == 1)
+            each.append(f"{name}: {{delay: {delay} ns{jitter}}}")
         links.append(f"{{between: [{a}, {b}], {', '.join(each)}}}")
 
     for number, switch in enumerate(switches[1:], 1):
@@ -32,6 +36,8 @@ def drawn(seed: int) -> str:
         link(host, draw.choice(switches), *DELAYS_NS)
     system = SYSTEMS[seed % len(SYSTEMS)]
     loss = "loss: 0.5 %, duplicate: 0.5 %, " * int(draw.integers(2))
+    late = "reorder: 1 %, reorder_delay: 3 us, " * (seed % 3 == 2)
+    pause = "{at: 40 us, fault: pause, job: resnet18-0, worker: 2, for: 10 ms}" * (seed % 2)
     return f"""
 name: drawn
 seed: {seed + 1}
@@ -41,7 +47,7 @@ topology:
   hosts: [{", ".join(hosts)}]
   switches: [{", ".join(switches)}]
   links: [{", ".join(links)}]
-links: {{bandwidth: {draw.choice([1, 10, 100])} Gbit/s, {loss}ecn_threshold: 20 packets}}
+links: {{bandwidth: {draw.choice([1, 10, 100])} Gbit/s, {loss}{late}ecn_threshold: 20 packets}}
 virtual: {{switch_latency: {draw.choice([0, 100, 400])} ns}}
 system: {system}
 {memory_line(system, 4096 if "grid" in system else 48)}
@@ -49,4 +55,5 @@ values_per_packet: 16
 jobs:
   - {{model: resnet18, workers: 4, iterations: 2, scale: 0.0003, placement: random}}
   - {{model: vgg16, workers: 3, iterations: 2, scale: 0.00003, start: 30 us, placement: random}}
+faults: [{pause}]
 """

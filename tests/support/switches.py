@@ -104,7 +104,6 @@ class OneSwitch:
         self,
         aggregators: int = 8,
         system: str = "esa",
-        admission: str = "port",
         keys: str = "",
         **options: object,
     ) -> None:
@@ -113,7 +112,7 @@ class OneSwitch:
         if system in ("ps", "ring"):
             memory = ""
         text = TWO_JOBS % {"system": system, "memory": memory, "options": listed}
-        self.setup = setup_of(f"{text}admission: {admission}\n{keys}\n")
+        self.setup = setup_of(f"{text}{keys}\n")
         self.switch = start_switches(self.setup)["s1"]
         self.now = 1_000_000
 
@@ -143,22 +142,6 @@ class OneSwitch:
             index=index,
             sender=worker,
             values=[10**worker] * 4 if values is None else values,
-            **fields,
-        )
-
-    def from_server(self, job: int, kind: int, fragment: int = 0, index: int = 0, **fields):
-        """The PS of a job sends a packet to its switch."""
-        if kind != wire.REMINDER:
-            fields.setdefault("values", [7] * 4)
-        return self.send(
-            4 + 4 * job,
-            to="10.255.0.1",
-            kind=kind,
-            job=job,
-            fragment_number=fragment,
-            index=index,
-            sender=0x4000,
-            bitmap=fields.pop("bitmap", 0),
             **fields,
         )
 

@@ -13,7 +13,7 @@ from tests.support.switches import OneSwitch, Sent, start_switches
 TWO_JOBS = """
 name: test
 topology: {kind: star, hosts: 6}
-system: {name: switchml, sets: %(sets)d, zeros: %(zeros)s, sum: %(sum)s}
+system: {name: switchml, sets: %(sets)d}
 memory: {aggregators: %(aggregators)d}
 values_per_packet: 4
 jobs:
@@ -31,40 +31,37 @@ jobs:
   - {model: vgg16, workers: 4, iterations: 2, scale: 0.00006, start: 50 us}
 """
 SECOND_SET = 1 << 31
+SLOTS = 2  # of each job
 
 
 class SlotSwitch(OneSwitch):
     """Job 0 has its workers on ports 1 to 3, job 1 on ports 4 to 6, with two slots each."""
 
-    def __init__(
-        self, sets: int = 2, zeros: str = "sent", keys: str = "", sum: str = "int32"
-    ) -> None:
+    def __init__(self, sets: int = 2) -> None:
         self.sets = sets
-        parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros, "sum": sum}
-        self.setup = setup_of(TWO_JOBS % parts + keys)
+        self.setup = setup_of(TWO_JOBS % {"aggregators": 4 * sets, "sets": sets})
         self.switch = start_switches(self.setup)["s1"]
         self.now = 1_000_000
 
-    def chunk(
-        self, job: int, worker: int, number: int = 0, slots: int = 2, values=None, **fields
-    ) -> list[Sent]:
+    def chunk(self, job: int, worker: int, number: int = 0) -> list[Sent]:
         """Worker `worker` of job `job` sends its part of a chunk."""
-        index = number % slots | (SECOND_SET if number // slots % self.sets else 0)
-        fields = {"bitmap": 1 << worker, "index": index, "sender": worker, **fields}
-        fields.setdefault("kind", wire.GRADIENT)
+        index = number % SLOTS | (SECOND_SET if number // SLOTS % self.sets else 0)
         return self.send(
             1 + 3 * job + worker,
             to="10.255.0.1",
             job=job,
+            kind=wire.GRADIENT,
             fragment_number=number,
-            values=[10**worker] * 4 if values is None else values,
-            **fields,
+            index=index,
+            bitmap=1 << worker,
+            sender=worker,
+            values=[10**worker] * 4,
         )
 
-    def whole_chunk(self, job: int, number: int, **fields) -> list[Sent]:
+    def whole_chunk(self, job: int, number: int) -> list[Sent]:
         """All three workers send theirs; what the last one's packet makes leave."""
         for worker in range(3):
-            sent = self.chunk(job, worker, number, **fields)
+            sent = self.chunk(job, worker, number)
         return sent
 
 

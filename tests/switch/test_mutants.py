@@ -18,7 +18,6 @@ import pytest
 from p4fabric_testing.matrix import first_of
 
 from tests.support.mutants import (
-    c_changes,
     p4_changes,
     python_changes,
     yaml_changes,
@@ -51,162 +50,10 @@ from tests.support.mutants.score import (
 )
 from tests.support.paths import ROOT
 
-P4 = """
-const bit<8> EMPTY = 0;
-const bit<8> FULL = 1;
-#ifdef TWO
-#define LOOK(n) seen = seen | hdr.v##n;
-#endif
-table t { key = { hdr.a: exact; } actions = { drop; } size = 4; }
-action a() { slot.write(meta.slot, 8w3); }
-Other() of_another_control;
-apply {
-    bit<1> inside = 1;
-    if (meta.a == EMPTY) {
-        drop();
-    } else if (meta.a < 3 && !meta.b) {
-        meta.c = EMPTY;
-    }
-    return;
-}
-"""
-PYTHON = '''
-def builds(x):
-    return x + 1
-
-
-@njit(cache=True)
-def runs(x, record):
-    """What it does."""
-    if x == 0 and record[0].y:
-        x += 2
-    while x > 3:
-        break
-    return -x
-'''
-
-C = """
-#define LIMIT 5u
-#define CLAMP(x) ((x) > LIMIT ? LIMIT : (x))
-#define ADD(N) \\
-    static int add##N(int a) { \\
-        return a + N; \\
-    }
-enum { A = 3 };
-static const int sizes[] = {1, 2};
-int run(struct state *s, char *text) {
-    int room[4], n = 2 * s->n;
-    /* if (n) return 1; */
-    if (n == 3) return *text;
-    if (s->a && !text) {
-        s->b = (char *)text + 0x10;
-        log("a = 1; %d", -n);
-    } else
-        n <<= 1;
-    for (int i = 0; i < n; i++) s->n++;
-    switch (n & 7) {
-    case 1:
-        break;
-    default:
-        (void)text;
-    }
-    while (1) {
-        if (n >= 'a') {
-            return 1ull;
-        }
-    }
-    return n;
-}
-"""
 REPORT = "testbed/collective/measures.py"
 RUNTIME = "p4engine/src/p4engine/runtime"
 ARCHITECTURES = "p4engine/src/p4engine/architectures"
 HASHES = f"{ARCHITECTURES}/v1model/hashes.c"
-
-
-def test_changes_of_p4():
-    changes = p4_changes.changes_of("p4/esa.p4", P4)
-    assert {change.name for change in changes} == {
-        "const bit<8> EMPTY = 0; -> const bit<8> EMPTY = 1;",
-        "const bit<8> FULL = 1; -> const bit<8> FULL = 0;",
-        "#ifdef TWO -> #ifndef TWO",
-        "#define LOOK(n) seen = seen | hdr.v##n; -> #define LOOK(n) ;",
-        "#define LOOK(n) seen = seen | hdr.v##n; -> #define LOOK(n) seen = seen & hdr.v##n;",
-        "action a() { slot.write(meta.slot, 8w3); } -> action a() { ; }",
-        "action a() { slot.write(meta.slot, 8w3); } -> action a() { slot.write(meta.slot, 8w4); }",
-        "bit<1> inside = 1; -> bit<1> inside = 0;",
-        "if (meta.a == EMPTY) { -> if (!(meta.a == EMPTY)) {",
-        "if (meta.a == EMPTY) { -> if (meta.a == FILLING) {",
-        "drop(); -> ;",
-        "} else if (meta.a < 3 && !meta.b) { -> } else if (!(meta.a < 3 && !meta.b)) {",
-        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a <= 3 && !meta.b) {",
-        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 4 && !meta.b) {",
-        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 3 || !meta.b) {",
-        "} else if (meta.a < 3 && !meta.b) { -> } else if (meta.a < 3 && meta.b) {",
-        "meta.c = EMPTY; -> ;",
-        "meta.c = EMPTY; -> meta.c = FILLING;",
-        "return; -> ;",
-    }
-    for change in changes:  # no line moves
-        assert change.apply(P4).count("\n") == P4.count("\n")
-    assert {c.first for c in changes if c.name.startswith("drop")} == {13}
-
-
-def test_changes_of_python():
-    changes = python_changes.changes_of("testbed/protocols/host_sums.py", PYTHON)
-    assert {change.name for change in changes} == {
-        "if x == 0 and record[0].y: -> if not (x == 0 and record[0].y):",
-        "if x == 0 and record[0].y: -> if x == 0 or record[0].y:",
-        "if x == 0 and record[0].y: -> if x != 0 and record[0].y:",
-        "if x == 0 and record[0].y: -> if x == 1 and record[0].y:",
-        "x += 2 -> pass",
-        "x += 2 -> x += 3",
-        "while x > 3: -> while not (x > 3):",
-        "while x > 3: -> while x >= 3:",
-        "while x > 3: -> while x > 4:",
-        "break -> pass",
-        "return -x -> return  x",
-    }
-
-
-def test_changes_of_c():
-    found = c_changes.changes_of(f"{RUNTIME}/tm.c", C)
-    block = 'if (s->a && !text) { s->b = (char *)text + 0x10; log("a = 1; %d", -n); } else -> '
-    macro = "#define CLAMP(x) ((x) > LIMIT ? LIMIT : (x))"
-    assert {change.name for change in found} == {
-        "#define LIMIT 5u -> #define LIMIT 6u",
-        f"{macro} -> {macro.replace('>', '>=')}",
-        "return a + N; -> return a - N;",
-        "int room[4], n = 2 * s->n; -> int room[4], n = 3 * s->n;",
-        "int room[4], n = 2 * s->n; -> int room[4], n = 2 + s->n;",
-        "if (n == 3) return *text; -> if (!(n == 3)) return *text;",
-        "if (n == 3) return *text; -> if (n == 4) return *text;",
-        "if (n == 3) return *text; -> if (n == 3) ;",
-        "if (s->a && !text) { -> if (!(s->a && !text)) {",
-        "if (s->a && !text) { -> if (s->a || !text) {",
-        "if (s->a && !text) { -> if (s->a && text) {",
-        f"{block}if (s->a && !text) {{}} else",
-        "s->b = (char *)text + 0x10; -> ;",
-        "s->b = (char *)text + 0x10; -> s->b = (char *)text - 0x10;",
-        "s->b = (char *)text + 0x10; -> s->b = (char *)text + 0x11;",
-        'log("a = 1; %d", -n); -> ;',
-        "n <<= 1; -> ;",
-        "n <<= 1; -> n >>= 1;",
-        "n <<= 1; -> n <<= 0;",
-        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 1; i < n; i++) s->n++;",
-        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 0; i <= n; i++) s->n++;",
-        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 0; i < n; i++) ;",
-        "switch (n & 7) { -> switch (n | 7) {",
-        "switch (n & 7) { -> switch (n & 8) {",
-        "break; -> ;",
-        "while (1) { -> while (0) {",
-        "if (n >= 'a') { -> if (!(n >= 'a')) {",
-        "if (n >= 'a') { -> if (n > 'a') {",
-        "if (n >= 'a') { return 1ull; } -> if (n >= 'a') {}",
-        "return 1ull; -> return 0ull;",
-    }
-    for change in found:  # no line moves
-        assert change.apply(C).count("\n") == C.count("\n")
 
 
 def test_every_file_of_the_engine_has_tests():
@@ -390,10 +237,14 @@ def _campaign(folder: Path, monkeypatch: pytest.MonkeyPatch, minutes: float) -> 
 
 
 def test_every_equal_mutant_can_still_be_made():
+    """No change moves a line. (The names are those of all kinds of changes, in each language.)"""
     files = {file for file, _ in equal_mutants()}
     names = {}
     for file in files:
         names[file] = {change.name for change in changes(file)}
+        text = (ROOT / file).read_text()
+        for change in changes(file)[::20]:
+            assert change.apply(text).count("\n") == text.count("\n")
     for (file, name), why in equal_mutants().items():
         assert name in names[file], f"{file} has changed: {name}"
         assert why
@@ -462,7 +313,7 @@ def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     "file, tests, sample, least",
     [
         ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 16, 10),
-        ("p4/admission.p4", "tests/switch/p4/test_pool_events.py", 16, 1),
+        ("p4/admission.p4", "tests/switch/p4/test_forward.py", 16, 1),
         (f"{ARCHITECTURES}/v1model/passes.h", "p4engine/tests/switch/test_p4_v1model.py", 4, 1),
         (f"{ARCHITECTURES}/v1model/hashes.py", "p4engine/tests/switch/test_p4_language.py", 16, 4),
     ],

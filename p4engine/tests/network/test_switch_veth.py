@@ -168,20 +168,6 @@ def test_what_the_ring_has_no_room_for_is_counted(bench):
         assert rows[2, "ingress"]["unmodelled_drops"] == 0
 
 
-def test_a_shaped_link_drops_from_its_queue_and_keeps_its_rate(bench):
-    with bench.start_ready() as client:
-        client.port_shape(2, "egress", rate_bps=1_000_000, queue_packets=9)  # 100 bytes: 0.8 ms
-        started = time.monotonic()
-        for _ in range(100):
-            bench.sockets[1].send(HEADER + bytes(86))
-        for _ in range(10):
-            bench.sockets[2].recv(2000)
-        assert time.monotonic() - started >= 0.008
-        [row] = [r for r in client.port_stats() if (r["port"], r["direction"]) == (2, "egress")]
-        assert row["packets"] + row["queue_drops"] + row["queue"] == 100
-        assert row["queue_drops"] > 50 and row["max_queue"] == 9
-
-
 @pytest.mark.parametrize(
     "command", [("ip", "link", "set", "s2", "down"), ("ip", "link", "delete", "s2")]
 )
@@ -379,16 +365,6 @@ def test_packets_leave_in_trains_where_the_switch_may(bench):
         wanted = [each for one in ones for each in (one, one, one, stranger[42:])]
         assert sorted(got) == sorted(wanted)
         assert client.stats()["unmodelled_drops"] == 0
-
-
-def test_a_kernel_s_unfinished_checksum_is_completed(bench):
-    with bench.start_ready() as client:
-        enable_offloads(bench.sockets[1])
-        offload, packet = udp.train([b"x" * 77])
-        single = udp.OFFLOAD.pack(*udp.OFFLOAD.unpack(offload)[:1], 0, 0, 0, 34, 6)
-        bench.sockets[1].send(single + packet)
-        assert bench.sockets[2].recv(2000) == udp.packet(b"x" * 77)
-        assert client.stats()["completed"] == 1
 
 
 def test_an_unfinished_checksum_is_completed_wherever_it_is(bench):

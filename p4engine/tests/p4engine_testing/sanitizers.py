@@ -50,11 +50,12 @@ def sanitized(*command: str) -> subprocess.Popen:
     )
 
 
-def fuzz(*arguments: object) -> None:
-    """A run of `reference.fuzz`, its programs shared out to one process per core."""
-    parts = os.cpu_count() or 1
+def fuzz(*arguments: object, share: int = 1) -> None:
+    """A run of `reference.fuzz`, its programs shared out to one process per core; only one of
+    `share` programs."""
+    cores = os.cpu_count() or 1
     command = ["-m", "p4engine_testing.reference.fuzz", *map(str, arguments)]
-    running = [sanitized(*command, "--part", f"{part}/{parts}") for part in range(parts)]
+    running = [sanitized(*command, "--part", f"{part}/{share * cores}") for part in range(cores)]
     outputs = [process.communicate()[0] for process in running]
     for process, output in zip(running, outputs, strict=True):
         assert process.returncode == 0, output[-6000:]

@@ -69,39 +69,3 @@ def test_operators(tmp_path, width, signed):
             got = int.from_bytes(out[SIZE * i : SIZE * (i + 1)], "big")
             want = result(a, b, n, low, high) & ones
             assert got == want, f"{kind}: {op} with a={a} b={b} n={n}"
-
-
-@pytest.mark.parametrize("width", [5, 32, 40, 100, 150])
-def test_slices_and_concatenation(tmp_path, width):
-    high, low = width - 2, 2
-    s = switch(
-        tmp_path,
-        headers="header h_t { bit<160> a; bit<160> b; bit<320> c; } struct headers_t { h_t h; }",
-        apply=f"bit<{width}> x = (bit<{width}>) hdr.h.a; bit<{width}> y = (bit<{width}>) hdr.h.b;"
-        f" hdr.h.c = (bit<320>) (x ++ y); hdr.h.a = (bit<160>) x[{high}:{low}];"
-        f" y[{high}:{low}] = x[{high - 1}:{low - 1}]; hdr.h.b = (bit<160>) y;",
-    )
-    rng = random.Random(1)
-    for _ in range(20):
-        x, y = rng.getrandbits(width), rng.getrandbits(width)
-        [(_, out)] = send(s, x.to_bytes(20, "big") + y.to_bytes(20, "big") + bytes(40))
-        ones = (1 << (high - low + 1)) - 1
-        assert int.from_bytes(out[:20], "big") == x >> low & ones
-        changed = (y & ~(ones << low)) | ((x >> (low - 1) & ones) << low)
-        assert int.from_bytes(out[20:40], "big") == changed
-        assert int.from_bytes(out[40:], "big") == x << width | y
-
-
-@pytest.mark.parametrize(
-    ("have", "want"), [(8, 40), (40, 8), (8, 100), (100, 200), (200, 64), (64, 300)]
-)
-def test_signed_casts(tmp_path, have, want):
-    s = switch(
-        tmp_path,
-        headers="header h_t { bit<320> a; } struct headers_t { h_t h; }",
-        apply=f"int<{have}> x = (int<{have}>) (bit<{have}>) hdr.h.a;"
-        f" hdr.h.a = (bit<320>) (bit<{want}>) (int<{want}>) x;",
-    )
-    for x in (0, 1, (1 << have) - 1, 1 << (have - 1), (1 << (have - 1)) - 1):
-        [(_, out)] = send(s, x.to_bytes(40, "big"))
-        assert int.from_bytes(out, "big") == _wrap(x, have, True) & ((1 << want) - 1)

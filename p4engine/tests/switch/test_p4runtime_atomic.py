@@ -267,19 +267,6 @@ def test_the_first_failure_decides_and_is_named(served, controller, atomicity):
     assert controller.read(ids.entity("table_entry { table_id: $rules }")) == []
 
 
-def test_a_batch_that_fails_leaves_the_packets_path_as_it_was(served, controller, atomicity):
-    ids = controller.ids
-    controller.write(("INSERT", ids.station("02", "03")))
-    with pytest.raises(Failed):
-        controller.write(
-            ("DELETE", ids.station("02")),
-            ("INSERT", ids.station("02", "04")),
-            impossible(ids),
-            atomicity=atomicity,
-        )
-    assert served.receive(1, FRAME) == [(3, FRAME)]
-
-
 def test_no_packet_sees_half_of_a_batch(served, controller):
     ids = controller.ids
     controller.write(("INSERT", ids.station("02", "03")))

@@ -45,14 +45,6 @@ def rule(action: Any, priority: int = 1, **match: Any) -> Any:
     return fy.P4TableEntry("rules", match=fy.Match(**match), action=action, priority=priority)
 
 
-def test_the_program_is_asked_of_the_switch(served):
-    async def work(switch: Any) -> None:
-        assert switch.p4info.tables["stations"].size == 16
-        assert {each.alias for each in switch.p4info.registers} == {"words", "numbers", "flags"}
-
-    controlled(served, work)
-
-
 def test_a_backup_reads_and_does_not_write(served):
     async def main() -> None:
         options = fy.SwitchOptions(initial_election_id=20)
@@ -92,71 +84,6 @@ def test_entries_are_written_used_and_read_with_wildcards(served):
             await switch.write([-station(4)])
         (why,) = caught.value.details.values()
         assert why.canonical_code == fy.GRPCStatusCode.NOT_FOUND
-
-    controlled(served, work)
-
-
-def test_counters_registers_and_meters(served):
-    async def work(switch: Any) -> None:
-        await switch.write([+station(3)])
-        for _ in range(3):
-            served.receive(1, FRAME)
-        counters = await found(switch, fy.P4CounterEntry("ports"))
-        assert [each.data.packet_count for each in counters] == [0, 3, 0, 0]
-        await switch.write(
-            [~fy.P4CounterEntry("ports", index=1, data=fy.P4CounterData(packet_count=9))]
-        )
-        (one,) = await found(switch, fy.P4CounterEntry("ports", index=1))
-        assert one.packet_count == 9
-        (direct,) = [
-            each
-            async for each in switch.read(
-                fy.P4DirectCounterEntry(table_entry=fy.P4TableEntry("stations"))
-            )
-        ]
-        assert (direct.data.packet_count, direct.data.byte_count) == (3, 3 * len(FRAME))
-
-        (word,) = await found(switch, fy.P4RegisterEntry("words", index=0))
-        assert word.data == 0x0800
-        await switch.write([~fy.P4RegisterEntry("words", index=5, data=77)])
-        words = await found(switch, fy.P4RegisterEntry("words"))
-        assert [each.data for each in words] == [0x0800, 0, 0, 0, 0, 77, 0, 0]
-        assert served.switch.register_read("words", 5, 1) == [77]
-
-        tight = fy.P4MeterConfig(cir=1, cburst=1, pir=1, pburst=2)
-        await switch.write([~fy.P4MeterEntry("speed", index=2, config=tight)])
-        meters = await found(switch, fy.P4MeterEntry("speed"))
-        assert [each.config for each in meters] == [None, None, tight, None]
-        paced = station(3, meter_config=tight)
-        await switch.write([~paced])
-        (own,) = await found(
-            switch,
-            fy.P4DirectMeterEntry(table_entry=fy.P4TableEntry("stations", match=paced.match)),
-        )
-        assert own.config == tight
-
-    controlled(served, work)
-
-
-def test_multicast_groups_and_clone_sessions(served):
-    async def work(switch: Any) -> None:
-        flood = fy.P4TableEntry(
-            "stations", action=fy.Action("multicast", group=9), is_default_action=True
-        )
-        group = fy.P4MulticastGroupEntry(9, replicas=[1, (3, 2)])
-        await switch.insert([group])
-        await switch.modify([flood])
-        assert served.receive(2, FRAME) == [(1, FRAME), (3, FRAME)]
-        session = fy.P4CloneSessionEntry(7, replicas=[4])
-        mirror = rule(fy.Action("mirror", session=7), **{"hdr.ethernet.type": "0x800...0x800"})
-        await switch.insert([session, mirror])
-        assert sorted(served.receive(2, FRAME)) == [(1, FRAME), (3, FRAME), (4, FRAME)]
-        groups = await found(switch, fy.P4MulticastGroupEntry())
-        assert [each.multicast_group_id for each in groups] == [9]
-        sessions = await found(switch, fy.P4CloneSessionEntry())
-        assert [each.session_id for each in sessions] == [7]
-        await switch.delete([mirror, session, group])
-        assert served.receive(2, FRAME) == []
 
     controlled(served, work)
 
@@ -212,30 +139,5 @@ def test_idle_timeouts(served):
         asked = fy.P4TableEntry("flows", time_since_last_hit=0)
         (read,) = await found(switch, asked)
         assert read.time_since_last_hit == 5_000_000_000
-
-    controlled(served, work)
-
-
-def test_action_profiles_and_value_sets(served):
-    async def work(switch: Any) -> None:
-        members = [
-            fy.P4ActionProfileMember("paths", member_id=number, action=fy.Action("send", port=port))
-            for number, port in ((1, 3), (2, 3))
-        ]
-        group = fy.P4ActionProfileGroup(
-            "paths", group_id=5, members=[fy.P4Member(1, weight=1), fy.P4Member(2, weight=2)]
-        )
-        spread = fy.P4TableEntry(
-            "spread",
-            match=fy.Match(**{"hdr.ethernet.type": 0x0800}),
-            action=fy.P4IndirectAction(group_id=5),
-        )
-        await switch.insert([*members, group, spread])
-        assert served.receive(1, FRAME) == [(3, FRAME)]
-        assert len(await found(switch, fy.P4ActionProfileMember())) == 2
-        assert [each.group_id for each in await found(switch, fy.P4ActionProfileGroup())] == [5]
-        await switch.delete([spread, group, *members])
-        assert await found(switch, fy.P4ActionProfileGroup(), fy.P4ActionProfileMember()) == []
-        assert served.receive(1, FRAME) == []
 
     controlled(served, work)

@@ -17,7 +17,7 @@ from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError
 from p4engine_testing import programs
 from p4engine_testing.cases import Case
-from p4engine_testing.sanitizers import sanitized
+from p4engine_testing.sanitizers import fuzz
 from p4engine_testing.tna import cases, source
 
 from p4engine import P4Error, compile_program
@@ -41,21 +41,14 @@ def test_programs(tmp_path, case: Case):
     case.check(Switch(compile_program(path), ports=[*range(16), 130, 192]))
 
 
-def _random_packets(*arguments: int) -> None:
-    process = sanitized("-m", "p4engine_testing.tna_fuzz", *map(str, arguments))
-    output = process.communicate()[0]
-    assert process.returncode == 0, output[-6000:]
-    assert "clean: " in output
-
-
 def test_random_packets_find_nothing():
-    _random_packets(1, 300, 6, 8)
+    fuzz(0, 0, 300, "--tna", share=40)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_random_packets_find_nothing_in_any_program():
-    _random_packets(2, 600)
+    fuzz(0, 0, 600, "--tna")
 
 
 def test_a_switch_cannot_change_its_architecture(tmp_path):

@@ -14,7 +14,7 @@ from p4fabric_testing import DATA, L3_TNA
 from p4fabric_testing.topology_files import exercise
 from p4fabric_testing.virtual_networks import MARKING, built, flow, port, run_text, star
 
-STACK, PROBES, ROUNDS = (str(DATA / f"{name}.p4") for name in ("stack", "probes", "rounds"))
+STACK, ROUNDS = (str(DATA / f"{name}.p4") for name in ("stack", "rounds"))
 
 
 COLLECTOR = '''
@@ -87,88 +87,6 @@ def test_a_stack_of_records_tells_where_each_packet_waited(tmp_path):
     assert 14 <= told["deepest"][2] <= 17
 
 
-PROBER = '''
-class Prober:
-    """Sends a probe round the network every 50 us, and works out the use of each link."""
-
-    EVERY_NS = 50_000
-
-    def __init__(self, host):
-        self.host, self.before, self.rates = host, {}, {}
-
-    def start(self, now_ns):
-        self.host.set_timer(self.EVERY_NS)
-
-    def timer(self, now_ns):
-        hops = bytes([1, 2, 1, 3, 0, 1])
-        self.host.send(b"\\xff" * 6 + bytes(6) + b"\\x9a\\x01\\x00" + hops + bytes(40))
-        self.host.set_timer(now_ns + self.EVERY_NS)
-
-    def receive(self, now_ns, frame):
-        if frame[12:14] != b"\\x9a\\x01":
-            return
-        for number in range(frame[14]):
-            at = 15 + 13 * number
-            port = frame[at]
-            octets = int.from_bytes(frame[at + 1 : at + 7], "big")
-            time = int.from_bytes(frame[at + 7 : at + 13], "big")
-            if port in self.before:
-                octets_then, time_then = self.before[port]
-                rate = 8 * (octets - octets_then) / (time - time_then)
-                self.rates.setdefault(port, []).append(rate)
-            self.before[port] = octets, time
-
-    def results(self):
-        return {"rates": self.rates}
-'''
-
-
-RING = f"""
-runtime: virtual
-network:
-  program: {PROBES}
-  hosts:
-    h1: {{ip: 10.0.0.1/24, class: 'prober.py:Prober'}}
-    h2: {{ip: 10.0.0.2/24}}
-    h3: {{ip: 10.0.0.3/24}}
-  switches:
-    s1:
-      entries:
-        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.2/32}}, action: forward,
-           params: {{port: 4}}}}
-        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
-           params: {{port: 2}}}}
-    s2:
-      entries:
-        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.2/32}}, action: forward,
-           params: {{port: 3}}}}
-        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
-           params: {{port: 1}}}}
-  links:
-    - {{between: [h1, s1-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
-    - {{between: [h2, s1-p4], bandwidth: 100 Gbit/s, delay: 1 us}}
-    - {{between: [h3, s2-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
-    - {{between: [s1-p2, s2-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
-    - {{between: [s1-p3, s2-p3], bandwidth: 100 Gbit/s, delay: 1 us}}
-virtual: {{duration: 1 ms}}
-flows:
-  - {{name: a, from: h2, to: h3, rate: 50 Gbit/s, size: 1000 B}}
-  - {{name: b, from: h3, to: h2, rate: 12.5 Gbit/s, size: 1000 B}}
-"""
-
-
-def test_probes_measure_the_use_of_links(tmp_path):
-    """In Gbit/s: what the flows send, within two packets in each interval."""
-    (tmp_path / "prober.py").write_text(PROBER)
-    run, found = run_text(tmp_path, RING)
-    rates = run.network.classes["h1"].results()["rates"]
-    assert flow(found, "a")["loss"] == flow(found, "b")["loss"] == 0
-    packet = 8 * 1000 / 50_000
-    assert len(rates[2]) == len(rates[3]) == 18
-    assert all(abs(rate - 50) <= 2 * packet for rate in rates[2])
-    assert all(abs(rate - 12.5) <= 2 * packet for rate in rates[3])
-
-
 def test_copies_and_rounds_are_counted(tmp_path):
     """Each packet goes round three times, and a copy of it leaves at another port."""
     more = (
@@ -186,37 +104,6 @@ def test_copies_and_rounds_are_counted(tmp_path):
     counts = [(row["time_ns"], row["index"], row["value"]) for row in run.readings]
     # 1 us and 80 ns from the host to the switch
     assert counts == [(50_000, 0, 49), (50_000, 1, 147), (100_000, 0, 99), (100_000, 1, 297)]
-
-
-def test_copies_at_one_port_are_duplicates(tmp_path):
-    more = (
-        "virtual: {duration: 100 us}\n"
-        "flows: [{name: f, from: h1, to: h2, rate: 8 Gbit/s, size: 1000 B}]\n"
-    )
-    text = star(ROUNDS, 2, more, switch="clones: [{session: 1, replicas: [{port: 2}]}]")
-    _, found = run_text(tmp_path, text)
-    row = flow(found, "f")
-    assert (row["sent"], row["received"], row["duplicates"], row["lost"]) == (100, 200, 100, 0)
-
-
-def test_links_lose_duplicate_and_reorder_as_they_say(tmp_path):
-    links = (
-        "bandwidth: 100 Gbit/s, delay: 1 us, loss: 1 %, duplicate: 2 %, reorder: 3 %,"
-        " reorder_delay: 10 us"
-    )
-    more = (
-        "virtual: {duration: 2 ms}\n"
-        "flows: [{name: f, from: h1, to: h2, rate: 40 Gbit/s, size: 500 B}]\n"
-    )
-    _, found = run_text(tmp_path, star(MARKING, 2, more, links=links))
-    row = flow(found, "f")
-    into, out = port(found, "s1", 1, "ingress"), port(found, "s1", 2, "egress")
-    assert row["sent"] == into["packets"] == 20_000
-    assert into["losses"] + out["losses"] > 300
-    made = into["duplicates"] + out["duplicates"]
-    assert row["received"] == row["sent"] - into["losses"] - out["losses"] + made
-    assert row["lost"] + row["received"] - row["duplicates"] == row["sent"]
-    assert 0 < row["duplicates"] <= made and row["late"] > 500
 
 
 def test_tcp_fills_its_link_and_shares_it(tmp_path):
@@ -314,17 +201,6 @@ def test_packets_of_the_files_own_are_sent_as_they_are(tmp_path):
     )
     receiver = next(row for row in found["hosts"] if row["host"] == "h2")
     assert (receiver["received"], receiver["untagged"]) == (30, 20)
-
-
-def test_programs_for_tofino_run_too(tmp_path):
-    more = (
-        "virtual: {duration: 100 us, steps: exact}\n"
-        "flows: [{name: f, from: h1, to: h2, rate: 50 Gbit/s, size: 1000 B}]\n"
-    )
-    text = star(str(L3_TNA), 2, more, params=", mac: '08:00:00:00:00:%02d'")
-    _, found = run_text(tmp_path, text)
-    row = flow(found, "f")
-    assert (row["sent"], row["received"], row["max_ns"]) == (625, 625, 2560)
 
 
 def test_the_control_plane_acts_at_its_times(tmp_path):

@@ -6,11 +6,9 @@ import math
 import statistics
 
 import pytest
-from p4fabric_testing import DATA
 from p4fabric_testing.virtual_networks import MARKING, flow, port, run_text, star
 
 SERVICE_NS = 100  # 1250 B at 100 Gbit/s
-UNLIMITED = "delay: 1 us, queue: 100000 packets"
 
 
 def with_fast_senders(text: str, receiver: int) -> str:
@@ -132,36 +130,3 @@ def test_the_higher_priority_does_not_wait(tmp_path):
     assert low["throughput_bps"] < 80e9 and low["max_ns"] > 50_000
     rows = {row["priority"]: row for row in found["priorities"] if row["port"] == 3}
     assert rows[1]["packets"] == high["received"] and rows[0]["max_queue"] > 100
-
-
-def test_tofinos_metadata_has_the_same_queue(tmp_path):
-    """n packets of two senders meet: the last one finds n waiting, and waits n services."""
-    more = (
-        "virtual: {duration: 100 us, switch_latency: 0, steps: exact}\n"
-        "flows: [{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, packet_burst: 50,"
-        " count: 50}]\n"
-        "readings:\n"
-        "  - {register: 'deepest[3]', of: s1, at: 100 us}\n"
-        "  - {register: 'longest[3]', of: s1, at: 100 us}\n"
-    )
-    program = str(DATA / "queues_tna.p4")
-    text = star(program, 3, more, params=", mac: '08:00:00:00:00:%02d'")
-    run, found = run_text(tmp_path, text)
-    deepest, longest = (row["value"] for row in run.readings)
-    assert deepest in (49, 50) and longest == 50 * SERVICE_NS
-    assert port(found, "s1", 3, "egress")["queue_max"] in (50, 51)
-
-
-def test_a_meter_lets_its_rate_through(tmp_path):
-    """Of 40 Gbit/s: 8 Gbit/s and the bursts, by virtual time."""
-    more = (
-        "virtual: {duration: 1 ms}\n"
-        "flows: [{name: f, from: h1, to: h2, size: 1250 B, rate: 40 Gbit/s}]\n"
-    )
-    commands = "commands: [meter_set_rates limits 1 500:10000 1000:12500]"
-    _, found = run_text(tmp_path, star(str(DATA / "limits.p4"), 2, more, switch=commands))
-    row = flow(found, "f")
-    assert row["sent"] == 4000
-    [drops] = found["drops"]
-    assert drops["packets"] == row["lost"] and drops["cause"].startswith("dropped by the program")
-    assert row["received"] == pytest.approx(800 + 10, abs=2)

@@ -9,17 +9,6 @@ from tests.support.departures import causes_of
 from tests.support.paths import ROOT
 from tests.support.runs import events, finished
 
-ONE_SET = """
-name: slots
-topology: {kind: star, hosts: 8}
-links: {bandwidth: 20 Mbit/s}
-system: {name: switchml, sets: 1}
-memory: {aggregators: 64}
-jobs:
-  - {name: a, model: resnet50, workers: 4, iterations: 2, scale: 0.003, compute_scale: 0}
-  - {name: floats, model: smallcnn, workers: 4, iterations: 2}
-"""
-
 
 @pytest.mark.slow
 def test_the_quickstart_is_exact(tmp_path):
@@ -47,10 +36,3 @@ def test_the_quickstart_is_exact(tmp_path):
         assert seen[event] >= least, (event, seen[event])
     causes = causes_of(read.departures.to_dict("records"))
     assert all(counted["evicted"] for counted in causes.values())
-
-
-@pytest.mark.slow
-def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
-    read = finished(ONE_SET, tmp_path / "results")
-    counted = read.switch_counters.groupby("counter").value.sum()
-    assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0

@@ -265,12 +265,6 @@ def test_a_second_process_of_a_rank_is_told_why_it_cannot_join(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_ring_of_programs_ends_well(tmp_path):
-    ended_well(tmp_path, SUMS, "ring")
-    assert logs(tmp_path) == ["all sums were right\n"] * 4
-
-
-@pytest.mark.slow
 def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
     """It need not be Python, nor use the network."""
     path = tmp_path / "experiment.yaml"

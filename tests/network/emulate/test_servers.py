@@ -4,8 +4,6 @@ that make the processes of their ranks themselves."""
 from __future__ import annotations
 
 import contextlib
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -191,68 +189,3 @@ def test_nothing_is_left_of_ranks_that_hang(tmp_path):
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             assert script not in path.read_bytes()
-
-
-TORCH = """
-import os
-import torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-
-import testbed
-
-torch.set_num_threads(1)
-dist.init_process_group("ina")
-rank, local = dist.get_rank(), int(os.environ["LOCAL_RANK"])
-assert dist.get_world_size() == 4 and rank % 2 == local
-whole = torch.arange(5000, dtype=torch.int32) * (rank + 1)
-dist.all_reduce(whole)
-assert torch.equal(whole, 10 * torch.arange(5000, dtype=torch.int32))
-mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-for name in "tp", "dp":
-    group = mesh.get_group(name)
-    members = dist.get_process_group_ranks(group)
-    assert members == ([rank - local, rank - local + 1] if name == "tp" else [local, local + 2])
-    values = torch.full((5000,), rank, dtype=torch.int32)
-    dist.all_reduce(values, group=group)
-    assert (values == sum(members)).all()
-past = torch.full((50_000,), rank)  # over gloo, between the interfaces of the ranks
-dist.all_reduce(past)
-assert (past == 6).all()
-dist.monitored_barrier()
-testbed.report(step=1, rank=rank)
-print("in order", flush=True)
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
-@pytest.mark.parametrize("how, system", [("environment", "esa"), ("c10d", "switchml")])
-def test_torchrun_makes_the_ranks(tmp_path, how, system):
-    """With the rendezvous of its arguments, or all from the environment."""
-    (tmp_path / "train.py").write_text(TORCH)
-    chosen = "--nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint h1:29500"
-    (tmp_path / "start").write_text(
-        f"#!/bin/sh\nexec {sys.executable} -m torch.distributed.run"
-        f" {chosen if how == 'c10d' else ''} --log-dir {tmp_path}/logs {tmp_path}/train.py\n"
-    )
-    (tmp_path / "start").chmod(0o755)
-    done = start(tmp_path, str(tmp_path / "start"), system, launch="servers")
-    assert done.returncode == 0, done.stderr
-    folder = folder_of(tmp_path)
-    for node in range(2):
-        assert (folder / "logs" / f"p-n{node + 1}.log").read_text().count("in order") == 2
-    read = results.read(folder)
-    assert sorted(read.measures.value) == [0, 1, 2, 3]
-    routes = read.collectives.groupby("dtype").route.agg(set).to_dict()
-    assert routes["int32"] == {"system"} and routes["int64"] == {"gloo"}
-    # Gloo's ring: each rank sends and gets 1.5 times the array, by its own interface.
-    links = read.links.query("neighbour in ['h1', 'h2', 'h3', 'h4']")
-    assert len(links) == 8 and (links.bytes > 1.5 * 8 * 50_000).all()
-    counted = read.switch_counters.groupby(["switch", "counter"]).value.sum()
-    # On each server's switch: 79 fragments of its tp group, and as many of its ranks for all.
-    for switch in "s1", "s2":
-        assert counted[switch, "allocations"] >= 2 * 79
-        if system == "switchml":  # nobody pulls a sum out before all are there
-            assert counted[switch, "completions"] >= 2 * 79

@@ -83,7 +83,7 @@ OPTIONS = {
     "a2tp": ATP,
     "grid": {
         **POOL,
-        "planner": ("grid-links", "nearest", "none"),
+        "planner": ("grid-links", "nearest", "none", "two-level"),
         "memory": ("esa", "atp", "plain"),
         "release": ("auto", "on_completion", "on_result"),
         "index": ("consecutive", "hash"),

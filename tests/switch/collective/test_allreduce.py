@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from p4fabric_testing.matrix import first_of
 
 from testbed.collective import CollectiveError
 from tests.support.fabric import MS, lossy, total
-from tests.support.paths import ROOT
 from tests.support.programs import BLOCK, draw, programs, reference, sums, text
 
 SYSTEMS = ["esa", "switchml", "ring", "atp", "ps", "grid"]
@@ -110,37 +105,6 @@ def test_a_rank_that_has_left_finishes_its_machine():
     assert all(worker.finished() for worker in fabric.workers())
     with pytest.raises(CollectiveError, match="has left"):
         jobs[0].allreduce(np.zeros(1, np.int32))
-
-
-SCRIPT = """
-import hashlib
-import numpy as np
-from tests.support.fabric import lossy
-from tests.support.programs import draw, programs, sums, text
-for system in ("esa", "switchml"):
-    fabric, jobs = programs(text(system), lossy(7, loss=0.02, duplicate=0.02, reorder=0.05))
-    found = sums(jobs, draw(1, 3000))
-    content = b"".join(array.tobytes() for array in found)
-    print(hashlib.sha256(content).hexdigest(), fabric.now, fabric.frames)
-"""
-
-
-@pytest.mark.slow
-def test_compiled_and_interpreted_machines_agree():
-    """The same sums at the same times, to the nanosecond."""
-    lines = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            cwd=ROOT,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for environment in ({}, {"NUMBA_DISABLE_JIT": "1"})
-    ]
-    assert lines[0] == lines[1]
-    assert len(lines[0].split()) == 6
 
 
 @pytest.mark.parametrize("system", first_of(["esa", "grid"], 1))

@@ -35,19 +35,6 @@ def assert_right(found: np.ndarray, arrays: list[np.ndarray], scale: int = SCALE
             np.testing.assert_array_equal(got, np.float32(exact))
 
 
-def test_what_is_not_finite_arrives_as_such(capsys):
-    _, jobs = fixed(lossy(3, **FAULTS))
-    arrays = [np.ones(50, np.float32) for _ in range(4)]
-    arrays[0][3] = np.nan
-    arrays[1][5] = arrays[2][6] = np.inf
-    arrays[3][6] = -np.inf
-    for found in sums(jobs, arrays):
-        assert np.isnan(found[[3, 6]]).all() and found[5] == np.inf
-        np.testing.assert_array_equal(np.delete(found, [3, 5, 6]), 4)
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 4 and all("3 values of the result are not finite" in line for line in said)
-
-
 def test_whole_numbers_are_still_exact_modulo_two_to_the_32():
     """Sums that leave int32 are those of int32, and no reason for floating-point numbers."""
     fabric, jobs = fixed(lossy(4, **FAULTS))

@@ -32,10 +32,9 @@ from testbed.protocols import wire
 from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
 from tests.support.bmv2.compare import TIMES, events_of, outputs
 from tests.support.bmv2.packets import sequence
-from tests.support.experiments import experiment, setup_of
+from tests.support.experiments import setup_of
 from tests.support.paths import ROOT
 from tests.support.switches import TWO_JOBS
-from tests.support.virtual import content, run_virtual
 
 TWO_PASSES = P4 / "esa_two_passes.p4"
 ROUND = 200  # a port through which packets go round
@@ -89,15 +88,6 @@ def test_it_does_what_esa_does(more):
     for seed, case in enumerate(SEVERAL):
         events += compare(case, 1000, seed, **more)
     assert set(events) == EVENTS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("more", WAYS, ids=["resubmit", "round"])
-def test_it_does_what_esa_does_with_100_000_packets(more):
-    events: Counter[int] = Counter()
-    for seed, case in enumerate(SEVERAL):
-        events += compare(case, 20_000, 100 + seed, **more)
-    assert set(events) == EVENTS and sum(events.values()) > 50_000
 
 
 def test_a_pass_reads_an_array_once_and_then_writes_it_once():
@@ -255,26 +245,6 @@ def test_the_passes_are_those_that_the_page_tells():
     for in_flight, passes in told:
         crowd = Crowd(TWO_PASSES, 0, int(in_flight), 90)
         assert f"{crowd.passes / len(crowd.frames):.1f}" == passes, in_flight
-
-
-@pytest.mark.slow
-def test_a_whole_run_has_the_same_results():
-    text = """
-    name: two-passes
-    runtime: virtual
-    topology: {kind: star, hosts: 8}
-    links: {bandwidth: 1 Gbit/s, each: [{between: [h1, s1], loss: 1 %%}]}
-    system: {name: esa%s}
-    memory: {aggregators: 8}
-    values_per_packet: 4
-    jobs:
-      - {model: alexnet, workers: 3, iterations: 1, scale: 0.00002, compute_scale: 0}
-      - {model: vgg16, workers: 3, iterations: 1, scale: 0.00001, compute_scale: 0}
-    """
-    one = run_virtual(experiment(text % ""))
-    two = run_virtual(experiment(text % f", program: {TWO_PASSES}"))
-    assert content(one) == content(two)
-    assert all(job["exact"] for job in one["jobs"])
 
 
 def test_without_versions_packets_in_between_do_harm(tmp_path):

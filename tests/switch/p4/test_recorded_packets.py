@@ -47,6 +47,7 @@ class Case(NamedTuple):
 
 
 HELD = {"release": "on_result"}
+DROPS = {"collision": "drop"}
 CASES = {
     "esa": Case("esa", "star", 0, 32, WITHOUT | {"max_age": "3 ms"}),
     "esa that holds, without downgrading": Case(
@@ -63,9 +64,10 @@ CASES = {
     "a2tp": Case("a2tp", "star", 0, 32, WITHOUT | {"max_age": "3 ms"}),
     "a2tp above": Case("a2tp", "racks", -1, 32, SENT),
     "grid": Case("grid", "star", 0, 32, WITHOUT),
-    "grid that drops": Case("grid", "racks", 0, 32, WITHOUT | {"collision": "drop"}),
-    "grid with atp": Case("grid", "racks", -1, 16, WITHOUT | {"memory": "atp"}),
-    "grid with plain memory": Case("grid", "star", 0, 32, SENT | {"memory": "plain"}),
+    "grid that drops": Case("grid", "racks", 0, 32, WITHOUT | DROPS),
+    "grid with atp": Case("grid", "racks", 1, 16, WITHOUT | {"memory": "atp"}),
+    "grid with plain memory": Case("grid", "star", 0, 32, SENT | {"memory": "plain"} | DROPS),
+    "grid below": Case("grid", "deep", 0, 32, SENT | {"planner": "two-level", "memory": "atp"}),
     "switchml": Case("switchml", "star", 0, 32, WITHOUT),
     "switchml with one set": Case("switchml", "star", 0, 32, SENT | {"sets": 1}),
     "switchml with 16 bits below": Case("switchml", "racks", 0, 16, WITHOUT),
@@ -174,6 +176,9 @@ class Drawn:
             fields["exponents"] = self.draw.randrange(4)
         elif self.sets > 1 or self.case.system == "switchml":
             fields["exponents"] = self.draw.randrange(1 << 16)
+        if self.case.system == "grid" and self.draw.chance(85):
+            ways = group.routed_plan.workers[worker].assignments
+            fields["extra"] = self.draw.one([way.tag for way in ways])
         for _ in range(self.draw.one((0, 0, 0, 0, 0, 1, 1, 2))):
             name = self.draw.one([*CORNERS])
             fields[name] = self.draw.one(CORNERS[name])

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from p4fabric_testing.matrix import first_of
 
-from testbed.simulate import host_switch_turns
 from tests.support.event_orders import (
-    assert_equal,
-    ended,
-    everything,
-    go_on_until,
-    in_order,
     started,
 )
 from tests.support.experiments import memory_line
@@ -31,59 +24,11 @@ faults:
   - {{at: 40 us, fault: pause, job: resnet18-0, worker: 2, for: 10 ms}}
 """
 STAR = "{kind: star, hosts: 10}"
-TWO_LEVEL = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
-TROUBLE = ", loss: 0.5 %, duplicate: 0.5 %, jitter: 300 ns, delay_spread: 40 %"
-REORDER = ", reorder: 1 %, reorder_delay: 3 us"
-CASES = [
-    ("esa", STAR, "1 us", ""),
-    ("switchml", TWO_LEVEL, "2 us", TROUBLE),
-    ("atp", TWO_LEVEL, "1 us", TROUBLE),
-    ("{name: grid, memory: esa}", STAR, "1 us", REORDER),
-    ("esa", TWO_LEVEL, "20 us", TROUBLE),
-    ("ps", STAR, "1 us", TROUBLE),
-    ("ring", TWO_LEVEL, "1 us", ""),
-]
 
 
 def source(system: str, topology: str = STAR, delay: str = "1 us", links: str = "") -> str:
     memory = memory_line(system, 48)
     return TEXT.format(system=system, topology=topology, delay=delay, links=links, memory=memory)
-
-
-@pytest.mark.parametrize(("system", "topology", "delay", "links"), first_of(CASES, 4))
-def test_turns_change_nothing(system, topology, delay, links):
-    text = source(system, topology, delay, links)
-    by_turns = started(text)
-    assert by_turns.nodes.world.state[0].to_switch_ns > 0
-    end_ns = ended(by_turns)
-    one_by_one = in_order(text)
-    assert ended(one_by_one) <= end_ns
-    go_on_until(one_by_one, end_ns)
-    assert one_by_one.events > 5_000
-    assert_equal(everything(by_turns), everything(one_by_one))
-
-
-def test_pieces_of_a_run_change_nothing():
-    text = source("esa", links=TROUBLE)
-    whole = started(text)
-    end_ns = ended(whole)
-    pieces = started(text)
-    assert ended(pieces, step_ns=1337) == end_ns
-    assert_equal(everything(whole), everything(pieces))
-    few = started(text)
-    assert ended(few, events=500) == end_ns
-    assert_equal(everything(whole), everything(few))
-
-
-def test_the_length_of_a_slice_changes_nothing(monkeypatch):
-    text = source("atp", links=TROUBLE)
-    whole = started(text)
-    end_ns = ended(whole)
-    monkeypatch.setattr(host_switch_turns, "SLICE_FRAMES", 2)
-    short = started(text)
-    assert short.nodes.world.state[0].slice_ns < whole.nodes.world.state[0].slice_ns
-    assert ended(short) == end_ns
-    assert_equal(everything(whole), everything(short))
 
 
 def test_turns_are_as_long_as_the_shortest_ways_of_hosts():

@@ -69,16 +69,6 @@ def test_two_parts_do_what_the_whole_does(system):
     assert content(tables(source, 2)) == content(whole)
 
 
-@pytest.mark.slow
-def test_many_parts_with_a_paused_worker_and_links_of_different_length():
-    source = text("esa", links="loss: 1 %, delay_spread: 40 %")
-    source += "faults: [{at: 100 us, fault: pause, job: resnet18-0, worker: 1, for: 10 ms}]\n"
-    assert len(parts_of(source, 5)) == 3
-    whole = tables(source, 1)
-    assert whole["faults"][0]["begun_ns"] == 100_000
-    assert content(tables(source, 3)) == content(whole)
-
-
 def test_more_frames_than_there_is_room_for(monkeypatch):
     """Also where they are handed over."""
     source = text("esa").replace("system: esa", "system: {name: esa, window: 64}")
@@ -163,13 +153,3 @@ def test_shares_are_about_equal():
     loads = {"a": 5, "b": 9, "c": 3, "d": 1, "e": 1}
     assert parts._shares(groups, Counter(loads), 2) == [{"b", "e"}, {"a", "c", "d"}]
     assert len(parts._shares(groups, Counter(loads), 9)) == 4
-
-
-@pytest.mark.slow
-def test_background_traffic_crosses_parts():
-    source = text("esa", links="loss: 0.1 %").replace("hosts: 4", "hosts: 5")
-    source += "background: [{kind: tcp, from: h5, to: h10}, {kind: udp, from: h9, to: h5, "
-    source += "rate: 1 Gbit/s}]\n"
-    whole = tables(source, 1)
-    assert min(whole["flows"], key=lambda flow: flow["bytes"])["bytes"] > 0
-    assert content(tables(source, 2)) == content(whole)

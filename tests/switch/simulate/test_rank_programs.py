@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 from p4fabric.base.errors import RunError
-from p4fabric_testing.matrix import first_of
 
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.data.timeline_data import worker_phases, worker_rows
@@ -23,8 +22,6 @@ from tests.support.experiments import setup_of
 from tests.support.ranks import Ranks, every_transfer, text
 from tests.support.trace_events import checked
 from tests.support.virtual import run_virtual
-
-SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring", "tree"]
 
 
 def mesh() -> Ranks:
@@ -54,36 +51,6 @@ def mesh() -> Ranks:
 
 def experiment(*arguments, **options) -> Experiment:
     return load_text(text(*arguments, **options))
-
-
-SHARES = {  # of the bytes of an array, that a rank of four sends and gets
-    "all_reduce": (1, 1),
-    "reduce_scatter": (1, 1 / 4),
-    "all_gather": (1 / 4, 3 / 4),
-}
-HEADERS = 14 + 20 + 8 + 24 + 4
-
-
-@pytest.mark.parametrize("kind", sorted(SHARES))
-@pytest.mark.parametrize("system", first_of(["esa", "switchml", "grid"], 1))
-def test_bytes_and_times_are_those_of_the_formulas(system, kind, tmp_path):
-    """docs/training.md: what a rank sends and gets of an array, and the least time for it."""
-    size = 4 * 64 * 4 * 100
-    made = Ranks(everyone=(0, 1, 2, 3))
-    for rank in range(4):
-        given = size // 4 if kind == "all_gather" else size
-        made.add(rank, kind, group="everyone", bytes=given, dtype="float32")
-    tables = run_virtual(experiment(made.write(tmp_path / "one.et"), system, 4))
-    sends, gets = SHARES[kind]
-    for row in tables["hosts"][:4]:
-        assert row["bytes_sent"] - HEADERS * row["packets_sent"] == sends * size
-        assert row["bytes_received"] - HEADERS * row["packets_received"] == gets * size
-    packets = size // 256
-    # At 1 Gbit/s. Ranks give their parts one after the other, and all pass the server's link.
-    least_ns = 8 * packets * (HEADERS + 256)
-    (job,) = tables["jobs"]
-    assert least_ns < job["jct_ns"] < 1.1 * least_ns
-    assert job["fragments"] == packets and job["ps_packets"] in (packets, None)
 
 
 def test_what_does_not_depend_overlaps_and_the_rest_waits(tmp_path):
@@ -164,13 +131,6 @@ def test_charts_show_what_ranks_compute_and_what_they_wait_for(tmp_path):
             and (each["ph"], each.get("cat")) == ("b", "collectives and transfers")
         )
         assert moved == {"all_reduce": 2, ("send", "recv")[rank]: 2}
-
-
-def test_threads_do_not_change_results(tmp_path):
-    path = mesh().write(tmp_path / "mesh.et")
-    found = [run_virtual(experiment(path, "esa", 8, 3), threads=threads) for threads in (1, 2)]
-    assert found[0]["collectives"] == found[1]["collectives"]
-    assert found[0]["jobs"] == found[1]["jobs"]
 
 
 def test_a_wrong_value_is_that_of_the_group_that_found_it(tmp_path):

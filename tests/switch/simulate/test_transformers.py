@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from tests.support.experiments import memory_line
@@ -32,15 +31,6 @@ def experiment(model, parallel, ranks, system="esa", links="", iterations=1, sca
     memory = memory_line(system, 4096)
     shown = (ranks + 1, links, system, memory, model, parallel, ranks, iterations, scale)
     return load_text(EXPERIMENT % shown)
-
-
-@pytest.mark.parametrize("system", first_of(["esa", "switchml", "ring"], 1))
-@pytest.mark.parametrize("sharding", first_of(["zero1", "none", "fsdp"], 1))
-def test_every_value_of_a_transformer_is_right_under_losses(system, sharding):
-    parallel = f"tp: 2, dp: 2, sequence_parallel: true, sharding: {sharding}"
-    spec = experiment(LLAMA, parallel, 4, system, ", loss: 1 %", iterations=2)
-    (job,) = run_virtual(spec)["jobs"]
-    assert job["exact"] and job["model"] == "llama2-7b"
 
 
 @pytest.mark.parametrize(
@@ -125,11 +115,3 @@ def test_llama_on_rails_is_exact_and_its_times_add_up():
     blocking = sum(row["time_ns"] for row in rows if row["communicator"].startswith("0 1 "))
     others = sum(row["time_ns"] for row in rows) - blocking
     assert blocking < job["jct_ns"] < computing + blocking + others
-
-
-@pytest.mark.slow
-def test_sixty_four_ranks_of_llama_are_exact():
-    model = "transformer: llama2-7b, sequence: 4096, global_batch: 16, gpu: h100"
-    spec = experiment(model, "tp: 8, dp: 8", 64, "switchml", scale="0.0001")
-    (job,) = run_virtual(spec)["jobs"]
-    assert job["exact"]

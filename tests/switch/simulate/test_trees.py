@@ -55,21 +55,6 @@ def test_a_fat_tree_of_16_hosts_is_exact_under_losses(options):
     assert job["retransmissions"] > 0 and job["fallback"] is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", ["", ", mode: quotas"])
-def test_a_fat_tree_of_64_hosts_is_exact_under_losses(options):
-    tables = fat_tree(8, "0.001", options)
-    (job,) = tables["jobs"]
-    assert job["workers"] == 64 and job["retransmissions"] > 0
-    completing = {
-        row["switch"]
-        for row in tables["switch_counters"]
-        if row["counter"] == "completions" and row["value"]
-    }
-    # 8 edge switches, and with four trees all middle and core switches.
-    assert len(completing) == (20 if options else 8 + 4 + 1)
-
-
 def test_the_row_of_a_job_says_what_has_carried_it():
     tables = made(spread("a", "h1, h5"), spread("b", "h2, h6"), spread("c", "h3, h7"))
     a, b, c = tables["jobs"]

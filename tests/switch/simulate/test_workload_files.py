@@ -8,10 +8,9 @@ import pytest
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
-from testbed.traffic.rank_calls import load_program
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
-from tests.support.workloads import example, workload
+from tests.support.workloads import workload
 
 EXPERIMENT = """
 name: test
@@ -123,42 +122,3 @@ def test_what_is_wrong_with_a_model_is_named(model, message, tmp_path):
     text = EXPERIMENT % (4, "1 Gbit/s", "esa", model, 3, "1")
     with pytest.raises(Exception, match=message):
         load_text(text, folder=tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", ["ring", "switchml"])
-def test_simai_s_example_takes_the_least_time(system):
-    path = example("simai/microAllReduce.txt")
-    spec = experiment(f"{{file: {path}}}", 8, system, rate="100 Gbit/s")
-    (job,) = run_virtual(spec)["jobs"]
-    least = least_ns((16 << 20) + (64 << 20), 8, system, 10**11)
-    assert job["exact"] and least < job["jct_ns"] - 1_112_000 < 1.05 * least
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [4, 8])
-def test_astra_sim_s_all_reduce_takes_the_time_of_a_ring(ranks):
-    path = example(f"chakra/all_reduce/{ranks}npus_1MB/all_reduce.0.et")
-    (job,) = run_virtual(experiment(f"{{file: {path}}}", ranks))["jobs"]
-    least = least_ns(1 << 20, ranks, "ring", 10**10)
-    assert job["exact"] and least < job["jct_ns"] < 1.05 * least
-
-
-@pytest.mark.slow
-def test_simai_s_large_example_is_exact_at_a_small_scale():
-    """32 ranks of 9,216, all_to_alls of experts included; each rank counts what it gives."""
-    path = example("simai/workload_analytical.txt")
-    model = f"{{file: {path}, stage: 0, replicas: 16}}"
-    spec = experiment(model, 32, "switchml", scale="0.0001", rate="100 Gbit/s")
-    tables = run_virtual(spec)
-    (job,) = tables["jobs"]
-    assert (
-        job["exact"] and job["model"] == "workload_analytical (16 of 384 replicas, stage 0 of 12)"
-    )
-    (source,) = {each.trace().ranks for each in spec.jobs}
-    program = load_program(source)
-    for rank in (0, 31):
-        given = sum(row["bytes"] for row in tables["collectives"] if row["worker"] == rank)
-        alone = [name for name, ranks in program.groups.items() if len(ranks) == 1]
-        nodes = [node for node in program.ranks[rank] if node.group not in alone]
-        assert given == sum(node.bytes for node in nodes)

@@ -6,8 +6,6 @@ import contextlib
 import ctypes
 import dataclasses
 import re
-import shlex
-import shutil
 from collections import Counter
 from types import SimpleNamespace
 
@@ -17,10 +15,8 @@ from p4fabric.base.hops import links_between, switch_of
 from p4fabric.simulate import taps
 from p4fabric_testing.matrix import first_of
 
-from testbed.cli import main as commands
 from testbed.emulate.mininet_run import Repetition
 from testbed.protocols.sizes import frame_bytes
-from testbed.results import find, read
 from testbed.run_parts.program import prepare
 from testbed.setup import Setup
 from testbed.simulate.simulation import Simulation
@@ -31,76 +27,6 @@ from testbed.tracing.path import HANDLED
 from testbed.tracing.rerun import paths
 from testbed.workload.wrong_value import WrongValue, WrongValueError, explained
 from tests.support.experiments import memory_line, setup_of
-from tests.support.paths import ROOT
-
-TEXT = """
-name: wrong
-runtime: virtual
-topology: {{kind: star, hosts: 4}}
-links: {{bandwidth: 1 Gbit/s, delay: 5 us}}
-system: {{name: {system}, program: {program}}}
-memory: {{aggregators: 256}}
-jobs:
-  - {{name: victim, model: resnet18, workers: 3, iterations: 1, scale: 0.0005, compute_scale: 0}}
-"""
-
-
-def failure(tmp_path, capsys, adding: str, system: str) -> str:
-    """The error of a run whose switches compute `adding`, of the sum that they hold (`was`) and the
-    value that has come (`came`), at offset 5 of packets."""
-    folder = tmp_path / "p4"
-    shutil.copytree(ROOT / "p4", folder)
-    memory = folder / "value_memory.p4"
-    sums = "EACH_VALUE(SUM_VALUE)"
-    text = memory.read_text()
-    assert text.count(sums) == 2  # of integers, and of other formats
-    wrong = f"""
-        bit<32> was;
-        bit<32> came = hdr.values.v05;
-        value_05.read(was, meta.slot);
-        {sums}
-        value_05.write(meta.slot, {adding});
-        hdr.values.v05 = {adding};
-"""
-    memory.write_text(text.replace(sums, wrong))
-    path = tmp_path / "wrong.yaml"
-    program = folder / f"{system.split(',')[0]}.p4"
-    path.write_text(TEXT.format(system=system, program=program))
-    results = tmp_path / "results"
-    assert commands.main([str(path), "--results", str(results), "--no-report"]) == 1
-    return capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "adding, words, system",
-    [
-        ("was | came", "the bitwise or of the workers' values, not their sum", "esa, window: 32"),
-        ("was", r"the addition of the values of workers \d, \d is missing", "switchml"),
-    ],
-)
-def test_the_step_and_the_number_are_named(adding, words, system, tmp_path, capsys):
-    """Of SwitchML, too, whose packets have numbers of their own."""
-    error = failure(tmp_path, capsys, adding, system=system)
-    assert re.search(
-        r"wrong value: job victim, iteration 0, tensor (\S+) \(\d+\), position \d+", error
-    )
-    found = re.search(r"packets: ina\.job == 0 && ina\.fragment == (\d+)", error)
-    assert found, error
-    assert "switches on its way: s1 (allocations, additions" in error
-    # Values are read in aggregators of a pool alone.
-    step, where = "additions", r"aggregator \d+"
-    if system == "switchml":
-        step, where = "completions", "the packet that went on then"
-    named = rf"went wrong: at s1, {step} by gradient \{{\d\}} at \d+ ns: {where} .*{words}"
-    assert re.search(named, error), error
-    place = re.search(r"next: \S+ (trace \S+ --fragment \S+)", error)
-    # The next command works as it stands.
-    assert commands.main(shlex.split(place[1])) == 0
-    out = capsys.readouterr().out
-    assert f"ina.fragment == {found[1]})" in out
-    stored = read(find(tmp_path / "results")[-1])
-    assert stored.state == "failed" and "went wrong: at s1" in stored.error
-
 
 SYSTEMS = ("esa", "switchml", "ps", "atp", "{name: ps, servers: 2}", "{name: grid, memory: esa}")
 NETWORKS = ("{kind: star, hosts: 6}", "{kind: leaf_spine, leaves: 2, spines: 2, hosts: 4}")

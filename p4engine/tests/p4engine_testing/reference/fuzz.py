@@ -2,7 +2,7 @@
 sanitizers.
 
     python -m p4engine_testing.reference.fuzz FIRST_SEED PROGRAMS PACKETS_EACH
-        [--language] [--program FILE]... [--part I/N]
+        [--language] [--tna] [--program FILE]... [--part I/N]
 
 Run with P4ENGINE_CFLAGS and LD_PRELOAD set so that the compiled programs and the switch around
 them are instrumented (sanitizers.py does). A finding ends the process; each
@@ -20,12 +20,13 @@ from inspect import signature
 from pathlib import Path
 from random import Random
 
+from p4engine.control.commands import Commands
 from p4engine.control.server import Server
 from p4engine.switch.library import CALLS, Switch
 from p4engine.values.numbers import ControlError
 
 from p4engine import compile_program
-from p4engine_testing import DATA
+from p4engine_testing import DATA, tna
 from p4engine_testing.language import cases
 from p4engine_testing.programs import source
 
@@ -272,6 +273,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("programs", type=int)
     parser.add_argument("each", type=int)
     parser.add_argument("--language", action="store_true", help="the tests' programs, too")
+    parser.add_argument("--tna", action="store_true", help="those of TNA, too")
     parser.add_argument("--program", type=Path, action="append", default=[], metavar="FILE")
     parser.add_argument("--part", default="0/1", help="I/N: only every N-th program, from the I-th")
     options = parser.parse_args(arguments)
@@ -282,6 +284,8 @@ def main(arguments: list[str]) -> int:
     if options.language:
         sources += [(case.name, source(**case.parts)) for case in cases()]
         sources += [(path.name, path) for path in PROGRAMS]
+    steps = {case.name: case.steps for case in tna.cases() if options.tna and not case.error}
+    sources += [(c.name, tna.source(**c.parts)) for c in tna.cases() if c.name in steps]
     sources += [(path.name, path) for path in options.program]
     part, parts = map(int, options.part.split("/"))
     sources = sources[part::parts]
@@ -294,6 +298,9 @@ def main(arguments: list[str]) -> int:
                 path.write_text(code)
             at = path if isinstance(code, str) else code
             switch = Switch(compile_program(at, trace=traced))
+            for step in steps.get(name, ()):
+                if step.command:
+                    Commands(switch).run(step.command)
             if traced:
                 switch.trace(packets=None)
             run(switch, Random(name), options.each)

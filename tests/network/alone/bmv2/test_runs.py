@@ -34,7 +34,6 @@ jobs:
   - {name: a, model: resnet50, workers: 2, iterations: 2, scale: 0.0004, compute_scale: 0}
   - {name: b, model: resnet18, workers: 2, iterations: 2, scale: 0.0004, compute_scale: 0}
 """
-RACKS = SMALL.replace("{kind: star, hosts: 6}", "{kind: two_level, tors: 2, hosts: 3, servers: 2}")
 
 
 def command(path: Path, folder: Path) -> list[str]:
@@ -154,12 +153,6 @@ def test_a_link_that_is_down_is_no_port(tmp_path):
     assert set(between.neighbour) == {"s3"}
 
 
-@pytest.mark.slow
-def test_two_levels_of_switches_are_exact(tmp_path):
-    read = finished(RACKS, tmp_path / "run")
-    assert read.links.node.nunique() == 3
-
-
 def test_a_switch_that_is_paused_and_restarted(tmp_path):
     faults = (
         "faults:\n"
@@ -198,13 +191,6 @@ def test_nothing_outlives_a_killed_runner(tmp_path):
         time.sleep(0.02)
     assert not Path(f"/proc/{switch}").exists()
     subprocess.run(["/usr/bin/python3", str(ROOT / "run.py"), "clean"], check=True)
-
-
-def test_two_runs_at_once_do_not_meet(tmp_path):
-    processes = [start(SMALL, tmp_path / name) for name in ("one", "two")]
-    for process in processes:
-        code, said = ended(process)
-        assert code == 0, said
 
 
 def test_p4c_s_error_is_the_message(tmp_path):
