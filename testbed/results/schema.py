@@ -56,6 +56,7 @@ FIGURE_MEASURES = (
     "server_share",
     "overflow_share",
     "worker_bytes",
+    "link_bytes",
 )
 
 
