@@ -12,7 +12,7 @@ from testbed.protocols import (
     given,
     lag,
     send_scoreboard,
-    switchml,
+    slot_worker,
     wire,
 )
 from tests.support.one_host import OneWorker, Packet
@@ -169,11 +169,11 @@ def test_tensors_are_appended_to_the_stream(tensors):
     send_scoreboard.begin(scoreboard, 0)
     worker.protocol.window.chunks = 0
     for tensor in (0, 2):
-        switchml.open_tensor(worker.protocol, scoreboard, tensor, 0)
+        slot_worker.open_tensor(worker.protocol, scoreboard, tensor, 0)
     assert worker.protocol.window.chunks == 8
     assert stream.tensor[:8].tolist() == [0] * 3 + [2] * 5
     # The next iteration's begin anew.
     given_some = worker.protocol._replace(given=given.new_given(tensors, tensors, 3))
-    switchml.begin(given_some, scoreboard, 1)
+    slot_worker.begin(given_some, scoreboard, 1)
     assert worker.protocol.window.chunks == 0 and worker.protocol.window.first_chunk == 8
     assert stream.fragment[:8].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
