@@ -187,12 +187,3 @@ def test_no_answer_in_time_is_said_and_ends_the_connection(api):
 def test_an_unsupported_call_is_named(api):
     with pytest.raises(CallError, match="BMv2 has no 'port_shape'"):
         Client(api, "s1").batch([("port_shape", 1, "egress", 0)])
-
-
-# ---- command line ----
-
-
-# ---- p4c ----
-
-
-# ---- processor time by thread ----

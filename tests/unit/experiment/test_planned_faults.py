@@ -59,7 +59,6 @@ def test_the_workers_know_when_they_are_slow():
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("{at: 1 s, fault: pauze, switch: s1}", "found 'pauze'; allowed: pause, slow, kill, rest"),
         ("{at: 1 s, fault: pause, for: 1 s}", "faults[0]: found neither of job and switch"),
         ("{at: 1 s, fault: kill, job: a, switch: s1}", "faults[0]: found both of job and switch"),
         ("{at: 1 s, fault: kill, switch: s1, ps: 0}", "faults[0].ps: ps is one of a job's"),
@@ -73,11 +72,9 @@ def test_the_workers_know_when_they_are_slow():
         ("{at: 1 ms, fault: kill, job: vgg16-1}", "faults[0].at: found 1 ms; allowed: from 5 ms"),
         ("{at: 1 s, fault: pause, switch: s1}", "faults[0].for: missing"),
         ("{at: 1 s, fault: slow, switch: s1}", "faults[0].factor: missing"),
-        ("{at: 1 s, fault: slow, switch: s1, factor: 1}", "factor: found 1; allowed: a number"),
         ("{at: 1 s, fault: kill, switch: s1, for: 1 s}", "faults[0].for: kill happens at once"),
         ("{at: 1 s, fault: pause, switch: s1, for: 1 s, factor: 2}", "faults[0].factor: only of"),
         ("{at: 1 s, fault: restart, job: vgg16-1}", "faults[0].fault: found 'restart' of a job"),
-        ("{at: 1, fault: kill, switch: s1}", "faults[0].at: found 1; allowed: a time"),
         ("{fault: kill, switch: s1}", "faults[0].at: missing"),
         ("{at: 1 s, fault: kill, swich: s1}", "did you mean switch?"),
         ("{at: 1 s, fault: kill, job: vgg16-1}\n  - {at: 2 s, fault: pause, job: vgg16-1, ps: 0,"

@@ -130,12 +130,3 @@ def test_a_sum_may_differ_by_the_bound_and_no_more(iteration):
             changed[place] = bad
             row[2:5] = bits(*changed)
             assert floats.first_wrong(f, row, 2, iteration, 1, 3) == place
-
-
-def test_the_expected_sum_is_told_by_its_bits():
-    f = recorded()
-    for iteration in range(4):
-        expected = np.float32(10.0 * (6 * (iteration % 2) + 4)).view(np.int32)
-        assert floats.expected_bits(f, iteration, 4) == expected
-    f.sums[0, 4] = -3.0
-    assert floats.expected_bits(f, 0, 4) == np.float32(-3.0).view(np.int32)

@@ -1,5 +1,6 @@
-"""A parameter server behind aggregating switches, packet by packet: three workers, one switch, nine
-fragments of four values, four iterations."""
+"""A parameter server behind aggregating switches: what its records (test_recorded_hosts.py) do not
+reach, and when it reminds. Three workers, one switch, nine fragments of four values, four
+iterations."""
 
 from __future__ import annotations
 
@@ -17,8 +18,7 @@ DELAY = 300 * US
 
 
 def new(system: str = "esa", **options) -> OneServer:
-    server = OneServer(system, **{"reminder_delay": "300 us", **options})
-    return server
+    return OneServer(system, **{"reminder_delay": "300 us", **options})
 
 
 def kinds(sent: list[Packet]) -> list[int]:
@@ -44,26 +44,6 @@ def check_result(server: OneServer, packet: Packet, fragment: int, iteration: in
 
 
 # ---- sums ----
-
-
-def test_what_is_known_is_not_added_again():
-    server = new()
-    assert server.step(1, server.gradient(0, 0, 1), server.gradient(0, 0)) == []
-    assert server.step(2, server.gradient(0, 1), server.gradient(0, 0, 1)) == []
-    (result,) = server.step(3, server.gradient(0, 2))
-    check_result(server, result, 0)
-    assert server.counters["ps_known"] == 3
-
-
-def test_a_sum_that_contains_what_is_here_replaces_it():
-    server = new()
-    wrong = server.gradient(0, 0, numbers=[9] * 4, flags=wire.COLLISION)
-    assert server.step(1, wrong) == []
-    assert server.step(2, server.gradient(0, 0, 1, flags=wire.ECN)) == []
-    (result,) = server.step(3, server.gradient(0, 2))
-    check_result(server, result, 0)
-    assert result.flags == wire.ECN
-    assert server.counters["ps_replaced"] == 1 and "ps_overlaps" not in server.counters
 
 
 @pytest.mark.parametrize(
@@ -93,9 +73,6 @@ def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
     result.expand()
     assert result.values == [0, 1, 2, 0]  # a half to the even number
     assert result.flags == 0
-
-
-# ---- what it takes ----
 
 
 def iterations(server: OneServer, *numbers: int) -> None:
@@ -146,24 +123,6 @@ def test_a_first_reminder_waits_for_what_is_merely_late(spread_ms, round_trip_ms
     server.state.spread_ns, server.state.round_trip_ns = spread_ms * MS, round_trip_ms * MS
     server.step(1000, server.gradient(3, 0))
     assert server.deadline == 1000 + delay_ms * MS
-
-
-def test_requests_are_paced_on_a_slow_link():
-    """At 10 Mbit/s, what a request calls for takes 69 us and more."""
-    server = new(keys="links: {bandwidth: 10 Mbit/s}")
-    server.step(1000, server.gradient(0, 0), server.gradient(3, 0), server.gradient(4, 0))
-    now = 1000 + DELAY
-    seen = server.step(now)
-    step_ps = server.config.request_ps
-    assert step_ps > 60 * US * 1000
-    assert server.deadline == -(-(now * 1000 + step_ps) // 1000)
-    assert server.step(server.deadline - 1) == []
-    for _ in range(2):
-        seen += server.step(server.deadline)
-    assert sorted(p.fragment for p in seen) == [0, 3, 4] and set(kinds(seen)) == {wire.REMINDER}
-
-
-# ---- more than 32 workers ----
 
 
 def test_switches_that_a_stripe_does_not_reach_are_not_reminded():

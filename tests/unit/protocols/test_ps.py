@@ -1,4 +1,4 @@
-"""The plain parameter server, packet by packet: results go to each worker in turn."""
+"""The plain parameter server: results go to each worker in turn, at the pace of its link."""
 
 from __future__ import annotations
 

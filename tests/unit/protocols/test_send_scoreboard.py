@@ -60,21 +60,6 @@ def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_t
     assert sent_until_blocked(scoreboard, 30) == [19, *range(4, 10), *range(20, 30)]
 
 
-def test_a_stop_is_the_same_whatever_a_worker_has_sent():
-    stops = set()
-    for sent in range(2, 8):
-        scoreboard = new([40, 80])
-        send_scoreboard.make_ready(scoreboard, 1, 0)
-        sent_until_blocked(scoreboard, sent)
-        send_scoreboard.make_ready(scoreboard, 0, 0)
-        sent_until_blocked(scoreboard, sent + 4)
-        for fragment in (10, 11, 0):
-            send_scoreboard.mark_received(scoreboard, fragment, 0)
-        assert scoreboard.unsent[1] <= scoreboard.stop[1]
-        stops.add(int(scoreboard.stop[1]))
-    assert stops == {20}
-
-
 def test_the_front_has_a_part_of_the_window_of_its_own():
     scoreboard = overtaking(16)
     # Of the rear, as much as before is in flight; of the front, an eighth of the window.
@@ -96,76 +81,6 @@ def test_with_a_span_the_oldest_fragment_without_a_result_stops_the_window():
             # Behind 12, which has no result: six places in its order of sending, or in flight.
             last = int(scoreboard.unsent[1]) - 1
             assert last == (17 if span else 19)
-
-
-def test_two_workers_with_different_readiness_do_not_deadlock():
-    """One has only the rear tensor ready, the other both: with a common window they would hold
-    each other up for ever (the first full of rear, the second full of front fragments)."""
-    scoreboards = [new([40, 40]), new([40, 40])]
-    send_scoreboard.make_ready(scoreboards[0], 1, 0)
-    for tensor in (1, 0):
-        send_scoreboard.make_ready(scoreboards[1], tensor, 0)
-    sent = [set(), set()]
-    done = set()
-    for step in range(200):
-        if step == 50:
-            send_scoreboard.make_ready(scoreboards[0], 0, 0)
-        for i in range(2):
-            sent[i] |= set(sent_until_blocked(scoreboards[i], 2))
-        for fragment in sorted((sent[0] & sent[1]) - done):
-            done.add(fragment)
-            for scoreboard in scoreboards:
-                send_scoreboard.mark_received(scoreboard, fragment, 0)
-    assert len(done) == 20
-    assert scoreboards[0].state.unfinished == 0 and scoreboards[1].state.unfinished == 0
-
-
-def test_resend_comes_by_due_time_and_backs_off():
-    scoreboard = new([16])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    for now in (0, 10, 20, 30):
-        send_scoreboard.mark_sent(
-            scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 100
-        )
-    assert send_scoreboard.next_resend_ns(scoreboard) == 100
-    send_scoreboard.mark_received(scoreboard, 0, 50)
-    assert send_scoreboard.next_resend_ns(scoreboard) == 110
-    assert send_scoreboard.resend(scoreboard, 109, 100, 7) == -1
-    assert send_scoreboard.resend(scoreboard, 110, 100, 7) == 1
-    assert send_scoreboard.next_resend_ns(scoreboard) == 117
-    sent = [110]
-    for _ in range(5):
-        sent.append(int(send_scoreboard.next_resend_ns(scoreboard)))
-        if sent[-1] < 120:
-            assert send_scoreboard.resend(scoreboard, sent[-1], 100, 7) == 1
-        else:
-            break
-    assert sent == [110, 117, 120]
-    for fragment in (2, 3):
-        send_scoreboard.mark_received(scoreboard, fragment, 120)
-    again = []
-    for _ in range(9):
-        again.append(int(send_scoreboard.next_resend_ns(scoreboard)))
-        assert send_scoreboard.resend(scoreboard, again[-1], 100, 7) == 1
-    assert again == [124, 138, 166, 222, 334, 558, 1006, 1454, 1902]
-    finished = send_scoreboard.mark_received(scoreboard, 1, 2000)
-    assert finished and send_scoreboard.next_resend_ns(scoreboard) == -1
-
-
-def test_a_fragment_that_a_switch_keeps_refusing_still_times_out():
-    scoreboard = new([16])
-    send_scoreboard.make_ready(scoreboard, 0, 0)
-    send_scoreboard.mark_sent(scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), 0, 100)
-    for now in range(10, 100, 10):
-        send_scoreboard.mark_tried_again(scoreboard, 0, now)
-        assert send_scoreboard.resend(scoreboard, now, 100, 50) == -1
-        assert send_scoreboard.sent_ns(scoreboard, 0) == now
-        assert scoreboard.status[0] == send_scoreboard.SENT | send_scoreboard.RESENT
-    assert send_scoreboard.resend(scoreboard, 100, 100, 50) == 0
-    for now in range(110, 150, 10):
-        send_scoreboard.mark_tried_again(scoreboard, 0, now)
-        assert send_scoreboard.resend(scoreboard, now, 100, 50) == -1
-    assert send_scoreboard.resend(scoreboard, 150, 100, 50) == 0
 
 
 def test_flights_are_used_again():

@@ -20,8 +20,6 @@ from p4fabric_testing.matrix import first_of
 from tests.support.paths import ROOT
 from tools import compiled
 
-CALLED = 'printf "%s\\n" "$*" >> {calls}\n'
-
 
 class Checkout:
     """A copy of the scripts. What they would install is only written down in `calls`."""
