@@ -17,7 +17,7 @@ from tests.support.virtual import run_virtual
 FRAME_BITS = 8 * frame_bytes(64, 32)
 TEXT = """
 name: random-graph
-runtime: %(runtime)s
+runtime: virtual
 topology: {kind: graph, file: %(file)s}
 system: {name: grid, planner: %(planner)s%(options)s}
 memory: {aggregators: 4096}
@@ -27,8 +27,8 @@ JOB = "{name: %s, model: %s, iterations: 1, workers: %d, placement: {workers: [%
 RATES = (1, 1, 2, 3, 3, 5, 9)
 
 
-def graph_text(seed: int, unit: str = "Gbit/s") -> str:
-    """A graph file: 2 to 6 switches, 4 to 12 hosts, one or two jobs; rates of 1 to 30 `unit`.
+def graph_text(seed: int) -> str:
+    """A graph file: 2 to 6 switches, 4 to 12 hosts, one or two jobs; rates of 1 to 30 Gbit/s.
 
     Links have different rates in both directions as often as not. A switch adds up to a limit of
     its own, without limit, or not at all."""
@@ -38,13 +38,13 @@ def graph_text(seed: int, unit: str = "Gbit/s") -> str:
     lines = []
     for switch in switches:
         kind = draw.choice(["unlimited", "limited", "limited", "none"])
-        rate = kind if kind != "limited" else f"{draw.randint(4, 30)}{unit}"
+        rate = kind if kind != "limited" else f"{draw.randint(4, 30)}Gbit/s"
         lines.append(f"switch {switch} aggregation={rate}")
 
     def link(a: str, b: str) -> None:
         there = draw.choice(RATES)
         back = draw.choice((there, draw.choice(RATES)))
-        lines.append(f"{a} {b} {there}{unit} {back}{unit}")
+        lines.append(f"{a} {b} {there}Gbit/s {back}Gbit/s")
 
     for number, switch in enumerate(switches[1:], 1):
         parent = draw.choice(switches[:number])
@@ -62,7 +62,7 @@ def graph_text(seed: int, unit: str = "Gbit/s") -> str:
     return "\n".join(lines) + "\n"
 
 
-def experiment_text(path: Path, planner: str, options: str = "", runtime: str = "virtual") -> str:
+def planned_experiment(path: Path, planner: str, options: str = "") -> Experiment:
     """The experiment that runs a graph file's jobs, each for one block of 1300 fragments.
 
     options: more options of the system, `, key: value`."""
@@ -70,13 +70,8 @@ def experiment_text(path: Path, planner: str, options: str = "", runtime: str = 
         JOB % (job.name, DEFAULTS["model"], len(job.workers), ", ".join(job.workers), job.ps)
         for job in of_file(path)[1]
     ]
-    changes = {"file": path, "planner": planner, "options": options, "runtime": runtime}
-    return TEXT % {**changes, "jobs": ", ".join(jobs)}
-
-
-def planned_experiment(path: Path, planner: str, options: str = "") -> Experiment:
-    """The same, read, for virtual time."""
-    return experiment(experiment_text(path, planner, options))
+    changes = {"file": path, "planner": planner, "options": options}
+    return experiment(TEXT % {**changes, "jobs": ", ".join(jobs)})
 
 
 def share_of_stated_rate(spec: Experiment) -> float:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.experiments import experiment
 from tests.support.grid import plan_of
 from tests.support.random_graphs import (
-    experiment_text,
     graph_text,
     planned_experiment,
     share_of_stated_rate,
 )
-from tests.support.virtual import run_virtual
 
 REACHED = 0.97
 PLANNERS = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "two-level")
@@ -51,16 +48,6 @@ def test_sums_of_sums_are_right_with_every_memory(options, tmp_path) -> None:
     spec = planned_experiment(path, "two-level", options)
     assert any(group.parent for job in plan_of(spec).jobs for group in job.groups)
     assert share_of_stated_rate(spec) >= REACHED
-
-
-@pytest.mark.parametrize("memory", ["esa", pytest.param("atp", marks=pytest.mark.slow)])
-def test_sums_of_sums_survive_losses_and_short_memory(memory, tmp_path) -> None:
-    path = tmp_path / "network.txt"
-    path.write_text(graph_text(13))
-    text = experiment_text(path, "two-level", f", memory: {memory}").replace("4096", "64")
-    text += "links: {loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 20 us}\n"
-    (job,) = run_virtual(experiment(text))["jobs"]
-    assert job["exact"] and job["retransmissions"] > 0
 
 
 def test_a_plan_that_ignores_results_states_more_than_a_run_reaches(tmp_path) -> None:
