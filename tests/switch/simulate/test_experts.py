@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
+from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
@@ -86,6 +87,17 @@ def test_answers_are_added_up_for_the_owner_of_the_tokens_under_loss(
     called = {(row["collective"], row["communicator"]) for row in tables["collectives"]}
     names = ("0 1 2", "0 3", "all")
     assert called == {(kind, name) for kind in ("dispatch", "combine") for name in names}
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_what_a_pool_keeps_is_asked_for_also_where_links_lose_nothing(system, tmp_path):
+    """After as long as a server takes to remind, and not after that of a loss."""
+    made = exchange(4, [(1, 2), (1, 3), (1, 2, 3)], 30_000)
+    spec = experiment(tmp_path, made, 4, system, ", lossless: pfc", calls="packets", aggregators=4)
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["retransmissions"]
+    assert job["jct_ns"] < LOSSLESS_TIMEOUT_NS
 
 
 TOPOLOGIES = (
