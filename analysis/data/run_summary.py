@@ -146,6 +146,16 @@ def _floats(column: pd.Series) -> np.ndarray:
     return column.to_numpy("float64", na_value=np.nan)
 
 
+def _of_clients(results: Results) -> pd.Series:
+    """Rows of table steps of ranks that stand for clients, bool: of the last one of a job whose
+    requests come at given times. Between them it waits."""
+    asked = results.table("requests")
+    served = asked["job"][asked["waited_ns"].notna()].unique()
+    steps = results.steps
+    last = steps.groupby("job")["worker"].transform("max")
+    return steps["job"].isin(served) & (steps["worker"] == last)
+
+
 def _computation(results: Results) -> ByJob:
     """computation_ns: of one iteration, mean of the workers' first ones, in which no layer waits
     for a gradient, and no weights are updated. A program of ranks waits within its iterations;
@@ -164,7 +174,7 @@ def _computation(results: Results) -> ByJob:
         if key in of_ranks and key in found and not np.isnan(time):
             found[key] = time
     steps = results.steps
-    steps = steps[(steps["kind"] == "compute") & (steps["iteration"] == 0)]
+    steps = steps[(steps["kind"] == "compute") & (steps["iteration"] == 0) & ~_of_clients(results)]
     busy = (steps["end_ns"] - steps["start_ns"]).groupby([steps[key] for key in (*_JOB, "worker")])
     rows = table[table["layers"].notna()]
     sampled = {*zip(rows["repetition"], rows["job"], strict=True)}

@@ -228,10 +228,24 @@ def _no_link(between: Sequence[str], network: Topology) -> str:
     )
 
 
+def _has_clients(job: Job) -> bool:
+    from testbed.experiment.rank_jobs import has_clients  # it needs numpy
+
+    return job.has_ranks and has_clients(job)
+
+
 def _in_job(fault: Fault, job: Job) -> Iterator[tuple[str, str]]:
     if fault.worker is not None and fault.worker >= job.workers:
         allowed = f"0 to {job.workers - 1}, since job {job.name} has {job.workers} workers"
         yield "worker", f"found {fault.worker}; allowed: {allowed}"
+    if fault.server is None and fault.worker in (None, job.workers - 1) and _has_clients(job):
+        yield (
+            "job",
+            (
+                f"it is of worker {job.workers - 1}, which stands for clients that send requests at"
+                " their times; name another worker"
+            ),
+        )
     if fault.server is not None and isinstance(job.placement, Placement):
         servers = len(job.placement.servers)
         if fault.server >= servers:

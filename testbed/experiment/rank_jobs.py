@@ -201,10 +201,11 @@ def rank_trace(source: Source, compute_scale: float) -> Trace:
         file = Path(source.inference.model)
     else:
         file = of_all(source.path)
-    compute_ns = sum(
-        node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
-    )
-    mean_ns = round(compute_ns * compute_scale / len(program.ranks))
+    ranks = program.ranks
+    if isinstance(source, InferenceSource) and source.inference.arrivals:
+        ranks = ranks[:-1]  # the one that stands for clients waits
+    compute_ns = sum(node.duration_ns for nodes in ranks for node in nodes if node.kind == COMPUTE)
+    mean_ns = round(compute_ns * compute_scale / len(ranks))
     return Trace(
         name=program.about.get("name", file.stem),
         title=program.about.get("title", f"program of {len(program.ranks)} ranks"),
@@ -283,6 +284,12 @@ def problems_of(trace: Trace, job: Job, parts: Parts) -> Sequence[tuple[str, str
     if why := why_no_groups(parts):
         found.append(("model", f"is a program of ranks, which {why}"))
     return found
+
+
+def has_clients(job: Job) -> bool:
+    """True if the last rank of a job stands for clients, who send requests at given times."""
+    source = rank_source.of(job.trace().ranks)
+    return isinstance(source, InferenceSource) and bool(source.inference.arrivals)
 
 
 def _why_no_tokens(program: Program, options: SystemOptions | None) -> str:

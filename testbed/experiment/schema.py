@@ -257,7 +257,8 @@ class ExperimentFile(BaseModel):
     timeout_ns: Annotated[int, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=20 * SECOND,
         alias="timeout",
-        description="A run without any progress for this long is stopped and counts as failed.",
+        description="A run without any progress for this long is stopped and counts as failed. In"
+        " virtual time computation is progress.",
     )
     topology: TopologyChoice = Field(description="The network.")
     fabric: Annotated[str | None, Choice(FABRICS)] = Field(

@@ -196,6 +196,12 @@ class JobSpec(Part):
         return fragments_of([tensor.values for tensor in self.tensors], self.values)
 
 
+# A fragment whose remainder has to be pulled out of a switch comes later than the fragments sent
+# after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
+# it takes a fragment for lost.
+REMINDERS_OF_PATIENCE = 5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSpec(Part):
     """Options of a system's workers. Systems add theirs by deriving from it; all hosts of a job,

@@ -24,6 +24,7 @@ no memory of what it gave. It takes tokens up to one iteration ahead.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,13 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.formats import kept_sums, recorded_floats
-from testbed.protocols.host_spec import HostSpec, PoolSpec, SlotsSpec, TreesPart
+from testbed.protocols.host_spec import (
+    REMINDERS_OF_PATIENCE,
+    HostSpec,
+    PoolSpec,
+    SlotsSpec,
+    TreesPart,
+)
 from testbed.protocols.slot_worker import ONE_TREE, SECOND_SET, Trees, new_trees
 from testbed.protocols.status import new_counters, new_status
 
@@ -108,6 +115,9 @@ def new_worker(spec: HostSpec) -> Tokens:
     more = {"index_mode": NOTHING}
     if isinstance(options, PoolSpec):
         more = esa.places_of(spec)
+        # What a pool keeps does not come by itself, also where links lose nothing.
+        rest_ns = REMINDERS_OF_PATIENCE * options.min_reminder_delay_ns
+        spec = replace(spec, options=replace(options, min_patience_ns=rest_ns))
     more["sets"] = options.sets if isinstance(options, SlotsSpec) else 1
     wanted = np.zeros((tensors, half), np.int64)
     for tensor, members in enumerate(job.wanted):
@@ -299,7 +309,7 @@ def _take_answer(worker, scoreboard, row, base, number, now):
         worker.got[slot, i] |= wire.word(row, first + i)
     if not is_whole:
         # The others may be in an aggregator where nobody else comes any more.
-        due = now + worker_state.retry_ns(worker)
+        due = now + _rest_ns(worker)
         worker.due_ns[slot] = min(worker.due_ns[slot], due)
         worker.window.partial_ns = min(worker.window.partial_ns, worker.due_ns[slot])
         return False
@@ -318,6 +328,16 @@ def _take_answer(worker, scoreboard, row, base, number, now):
     worker.window.in_flight -= 1
     counters.results += 1
     return send_scoreboard.mark_received(scoreboard, fragment, now)
+
+
+@njit(cache=True)
+def _rest_ns(worker):
+    """Time after which what a chunk lacks is asked for, if some of it is here. A pool may keep the
+    rest without end, so the owner reminds, also before it has measured a round trip."""
+    config = worker.config
+    if worker.state.round_trip_ns == 0 and config.index_mode != NOTHING and config.timeout_ns == 0:
+        return config.min_patience_ns
+    return worker_state.retry_ns(worker)
 
 
 @njit(cache=True)
@@ -411,7 +431,7 @@ def _ask_again(worker, scoreboard, now, packets, lengths, destinations):
         return 0
     filled = 0
     window.earliest_ns = window.partial_ns = worker_state.NEVER
-    retry = worker_state.retry_ns(worker)
+    retry = _rest_ns(worker)
     for slot in range(worker.config.window):
         if worker.busy[slot] == 0:
             continue

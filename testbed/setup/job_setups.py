@@ -23,7 +23,12 @@ import numpy as np
 from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 
 from testbed.number_formats import FORMATS, NumberFormat, format_of
-from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
+from testbed.protocols.host_spec import (
+    REMINDERS_OF_PATIENCE,
+    ServerStripes,
+    SystemSpec,
+    WorkerPart,
+)
 from testbed.protocols.sizes import frame_bits, frame_bytes
 from testbed.routing.forest import Forest
 from testbed.setup.communicator import Communicator
@@ -49,10 +54,6 @@ if TYPE_CHECKING:
     from testbed.traffic.trace import Trace
 
 T = TypeVar("T", bound="SystemOptions")
-# A fragment whose remainder has to be pulled out of a switch comes later than the fragments sent
-# after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
-# it takes a fragment for lost.
-REMINDERS_OF_PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

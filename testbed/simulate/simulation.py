@@ -187,25 +187,28 @@ class Simulation:
     # -- what went wrong
 
     def _check_progress(self, now: int) -> None:
-        """A job without a result for as long as `timeout` says has stalled, as on a real clock;
-        a planned pause does not count."""
+        """A job without a result for as long as `timeout` says has stalled; a planned pause does
+        not count, and nor does computation, which has an end here."""
         pauses = np.concatenate([each.part.pauses for each in self.nodes.worlds])
         resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
         if self.control:
             resumed = max(resumed, self.control.last_ns)
         progress: dict[int, int] = {}
         starts: dict[int, int] = {}
+        going_on = {*self.finished(), *self.unfinished}
         for _, node in self.nodes.present:
             if node.is_worker:
                 done = int(node.machine.counters[0].results + node.machine.status[0].iterations)
                 job = node.spec.job.number
                 progress[job] = progress.get(job, 0) + done
                 starts[job] = node.spec.job.start_ns
-        finished = self.finished()
+                computes = node.machine.source.graph.state
+                if computes.running >= 0 and computes.end_ns > now:
+                    going_on.add(job)
         for job, value in progress.items():
             start = starts[job]
             before, since = self._progress.get(job, (0, start))
-            if value != before or job in finished or job in self.unfinished:
+            if value != before or job in going_on:
                 self._progress[job] = value, max(now, start)
             elif now - max(since, resumed) < self.setup.timeout_ns:
                 continue

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
+from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 
 from testbed.experiment import load_text
 from tests.support.budget import Budget
@@ -66,6 +67,17 @@ def exchange(ranks, sets, size):
 def test_packets_that_name_ranks_need_a_switch_that_adds_up(tmp_path):
     with pytest.raises(UserError, match="needs one of the systems esa, atp"):
         experiment(tmp_path, exchange(4, [(1, 2), (3,)], 3000), 4, "ring", calls="packets")
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_what_a_pool_keeps_is_asked_for_also_where_links_lose_nothing(system, tmp_path):
+    """After as long as a server takes to remind, and not after that of a loss."""
+    made = exchange(4, [(1, 2), (1, 3), (1, 2, 3)], 30_000)
+    spec = experiment(tmp_path, made, 4, system, ", lossless: pfc", calls="packets", aggregators=4)
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["retransmissions"]
+    assert job["jct_ns"] < LOSSLESS_TIMEOUT_NS
 
 
 TOPOLOGIES = (

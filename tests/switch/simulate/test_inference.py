@@ -8,6 +8,7 @@ from itertools import pairwise, product
 import pytest
 from p4fabric_testing.matrix import first_of
 
+from testbed.analysis.data.run_summary import jobs
 from testbed.experiment import load_text
 from testbed.results import read
 from testbed.traffic import rank_source
@@ -142,11 +143,16 @@ def test_requests_come_at_their_times_and_wait_for_places(tmp_path):
         rows, job = results.requests, results.jobs.iloc[0]
         assert [(sent - job.start_ns) // 1000 for sent in rows.sent_ns] == arrivals
         assert list(rows.waited_ns > 0) == [False, True, True, False]
+        (computed,) = jobs(results).computation_ns  # clients wait between their requests
+        assert computed == job.compute_ns and computed < 30_000_000
         (listed,) = results.experiment["jobs"]
         steps = [job.start_ns + each for each in listed["model"]["requests"]["steps"]]
         assert {*rows.first_ns, *rows.end_ns} <= {*steps}
         found.append((rows.to_dict("records"), steps))
     assert found[0] == found[1]
+
+
+PAUSE = "{at: 1 us, fault: pause, job: chat, worker: 2, for: 10 ms}"
 
 
 @pytest.mark.parametrize(
@@ -158,6 +164,7 @@ def test_requests_come_at_their_times_and_wait_for_places(tmp_path):
         ("rate: 9", "steps: [3]", "requests.steps: found without times of arrival"),
         ("rate: 9", "rate: 9, steps: [3, 2]", "each larger than the one before"),
         ("runtime: virtual", "runtime: mininet", "need runtime: virtual"),
+        ("jobs:", f"faults: [{PAUSE}]\njobs:", "it is of worker 2, which stands for clients"),
     ],
 )
 def test_what_open_loops_cannot_have_is_told(old, new, said):

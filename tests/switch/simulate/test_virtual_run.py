@@ -129,6 +129,12 @@ jobs:
     assert set(taken) == {4 * frame_ns + 4 * 3000 + 2 * 500 + 700 + 900}
 
 
+def test_to_compute_for_longer_than_the_timeout_is_no_stall():
+    source = text().replace("scale: 0.002", "scale: 0.002, compute_scale: 100")
+    job, _ = run(source + "timeout: 1 s\n")["jobs"]
+    assert job["exact"] and job["jct_ns"] > 2 * 10**9
+
+
 def test_a_stalled_job_names_its_waiting_hosts():
     setup = setup_of(text() + "timeout: 1 s\n")
     simulation = Simulation(setup, prepare(setup).compiled)
