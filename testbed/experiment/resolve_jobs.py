@@ -81,8 +81,8 @@ OF_PROGRAM = (
     Rule(
         "numbers",
         lambda job, system: job.numbers == "fixed" and not hasattr(system, "fixed_point_scale"),
-        "found fixed; only system atp has it, whose parameter server adds up as floating-point"
-        " numbers what does not fit. Take exponents",
+        "found fixed; only systems atp and a2tp have it, whose parameter servers add up as"
+        " floating-point numbers what does not fit. Take exponents",
     ),
     Rule(
         "parallel",

@@ -548,7 +548,7 @@ class Job(JobShape):
         description="Conversion of a program's float32 to int32: `exponents`: each block with the"
         " exponent of its largest value, agreed on by the ranks in advance; `fixed`: with"
         " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
-        " (system `atp`). Only with `command` (docs/training.md).",
+        " (systems `atp`, `a2tp`). Only with `command` (docs/training.md).",
     )
     sums: Annotated[dict[str, str] | None, SUMS] = Field(
         default=None,

@@ -88,7 +88,7 @@ def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
         ({"keys": ", model: vgg16"}, r"jobs\[0\].model.*this job has a command"),
         ({"keys": ", iterations: 3"}, r"jobs\[0\].iterations.*this job has a command"),
         ({"keys": ", compute_jitter: 1 %"}, r"jobs\[0\].compute_jitter"),
-        ({"keys": ", numbers: fixed"}, r"jobs\[0\].numbers.*only system atp has it"),
+        ({"keys": ", numbers: fixed"}, r"jobs\[0\].numbers.*only systems atp and a2tp have it"),
         ({"keys": ", env: {A=B: 1}"}, r"jobs\[0\].env: found 'A=B'; allowed: a variable's name"),
         ({"keys": ", env: {A: true}"}, r"env: found A: true; allowed: .*; put it in quotes"),
         ({"keys": ", env: {A: [1]}"}, r"env: found A: a list; allowed: text or a number"),
