@@ -60,6 +60,20 @@ def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_t
     assert sent_until_blocked(scoreboard, 30) == [19, *range(4, 10), *range(20, 30)]
 
 
+def test_a_stop_stays_where_the_first_result_has_put_it():
+    scoreboard = new([40, 80], window=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    sent_until_blocked(scoreboard, 30)
+    for fragment in (10, 0):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.stop[1] == 19
+    sent_until_blocked(scoreboard, 40)
+    for fragment in (*range(11, 25), 1, 2):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.furthest[1] > scoreboard.stop[1] == 19
+
+
 def test_the_front_has_a_part_of_the_window_of_its_own():
     scoreboard = overtaking(16)
     # Of the rear, as much as before is in flight; of the front, an eighth of the window.
