@@ -1,4 +1,5 @@
-"""The option `sum`: what does not go together, and who is told of it."""
+"""The option `sum`, and the old key `value_bits`: what does not go together, and who is told of
+it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from testbed.systems import SYSTEMS
 from tests.support.experiments import experiment, memory_line, message
+from tests.support.switches import Recorder
 
 TEXT = """
 name: test
@@ -29,6 +31,7 @@ RANKS = (
     "model: {transformer: llama2-7b, sequence: 64, global_batch: 3, layers: 1}, iterations: 1,"
     " parallel: {dp: 3}"
 )
+OLD = {"sum": "int32", "bits": 16}
 
 
 def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3) -> str:
@@ -53,6 +56,12 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64, workers=3)
         ({"sum": "float32_exact", "system": "ring"}, "with system ring; workers pass on sums of"),
         ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),
         ({"bits": 16}, "value_bits: found 16 with sum: float32"),
+        ({**OLD, "values": 1}, "value_bits: found 16 with values_per_packet 1"),
+        ({**OLD, "system": "ring"}, "value_bits: found 16 with system ring"),
+        (
+            {**OLD, "job": "name: x, command: 'true', sums: {float32: int32}"},
+            "value_bits: found 16, and a job has sums",
+        ),
         (
             {"sum": "int8", "job": "name: x, command: 'true', sums: {bfloat16: int16}"},
             "jobs[0].sums: found int16 with sum: int8; allowed: int8, int32: a switch program has",
@@ -142,3 +151,29 @@ def test_two_sums_share_a_word_unless_a_program_needs_it():
 def test_an_algorithm_of_hosts_beside_the_system_adds_in_the_same_format():
     platform = set_up(experiment(text("tree"))).platform
     assert platform.of_algorithm("ring").sum.name == "float32"
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "grid", "ps"])
+def test_values_of_16_bits_halve_the_least_time(system):
+    short, full = (set_up(experiment(text(system, sum=name))) for name in ("int16", "int32"))
+    assert dataplane.program(short.platform)[1]["VALUE_BITS"] == 16
+    assert "VALUE_BITS" not in dataplane.program(full.platform)[1]
+    assert {host.job.value_bits for host in host_specs(short)} == {16}
+    bounds = [each.jobs[0].bound_ns for each in (short, full)]
+    assert bounds[0] / bounds[1] == pytest.approx(198 / 326, abs=1e-3)
+
+
+@pytest.mark.parametrize("workers, entry", [(3, [7, 2, 1, 1]), (1, [1, 0, 0, 0])])
+def test_switches_are_told_how_to_round(workers, entry):
+    recorder = Recorder()
+    dataplane.install(set_up(experiment(text(sum="int16", workers=workers))), "s1", recorder)
+    calls = [call for call in recorder.calls if call[1] == "rounding"]
+    assert calls == [("table_add", "rounding", "set_rounding", [0], entry)]
+
+
+def test_no_host_says_how_long_headers_take_at_least():
+    zeros = text(sum="int32").replace("name: esa", "name: esa, zeros: header_only")
+    setup = set_up(experiment(zeros))
+    assert dataplane.program(setup.platform)[1]["ZEROS"] == 1
+    hosts = [host.job for host in host_specs(setup)]
+    assert all(job.omit_zeros and job.bound_ns is None for job in hosts)

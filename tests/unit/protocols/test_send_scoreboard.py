@@ -60,6 +60,20 @@ def test_probes_go_before_what_is_under_way_and_the_rest_when_all_workers_have_t
     assert sent_until_blocked(scoreboard, 30) == [19, *range(4, 10), *range(20, 30)]
 
 
+def test_a_stop_stays_where_the_first_result_has_put_it():
+    scoreboard = new([40, 80], window=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    sent_until_blocked(scoreboard, 30)
+    for fragment in (10, 0):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.stop[1] == 19
+    sent_until_blocked(scoreboard, 40)
+    for fragment in (*range(11, 25), 1, 2):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert scoreboard.furthest[1] > scoreboard.stop[1] == 19
+
+
 def test_the_front_has_a_part_of_the_window_of_its_own():
     scoreboard = overtaking(16)
     # Of the rear, as much as before is in flight; of the front, an eighth of the window.
@@ -81,6 +95,80 @@ def test_with_a_span_the_oldest_fragment_without_a_result_stops_the_window():
             # Behind 12, which has no result: six places in its order of sending, or in flight.
             last = int(scoreboard.unsent[1]) - 1
             assert last == (17 if span else 19)
+
+
+def test_fragments_that_not_all_workers_have_stay_within_the_window():
+    scoreboard = new([40, 40, 40], window=6)
+    for tensor in (2, 1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    # The one that was ready first probes first: a slower worker will have it before the others.
+    assert sent_until_blocked(scoreboard, 6) == [20, 21, 22, 23, 10, 11]
+    send_scoreboard.mark_received(scoreboard, 20, 0)
+    assert sent_until_blocked(scoreboard, 6) == [12]
+
+
+def test_marks_leave_the_front_its_part():
+    """Fragments that wait for another worker may fill a window that marks have cut to one
+    fragment."""
+    scoreboard = overtaking(16)
+    finishing = sent_until_blocked(scoreboard, 1)
+    assert finishing[-2:] == [1, 2]  # an eighth of 16
+    send_scoreboard.mark_received(scoreboard, 21, 0)  # of the rear: that is no room for the front
+    assert sent_until_blocked(scoreboard, 1) == []
+
+
+def test_what_comes_to_a_stop_has_a_part_of_a_small_window_too():
+    scoreboard = overtaking(16)
+    for fragment in range(21, 34):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    # 34 and 35 are in flight, an eighth of 16, so 36 waits; the front has a part of its own.
+    assert send_scoreboard.next_fragment(scoreboard, 1) == 1
+    send_scoreboard.mark_received(scoreboard, 34, 0)
+    assert send_scoreboard.next_fragment(scoreboard, 1) == 36
+
+
+def test_a_span_counts_in_the_order_of_sending():
+    """Probes of another tensor are places like any others."""
+    scoreboard = new([40, 80], window=8, span=8)
+    send_scoreboard.make_ready(scoreboard, 1, 0)
+    assert sent_until_blocked(scoreboard, 4) == [10, 11, 12, 13]
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    assert sent_until_blocked(scoreboard, 8) == [0, 1, 2, 3]
+    for fragment in (11, 12, 13):
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
+    assert sent_until_blocked(scoreboard, 8) == []
+    send_scoreboard.mark_received(scoreboard, 10, 0)
+    assert sent_until_blocked(scoreboard, 8) == [14, 15, 16, 17]
+
+
+def test_a_span_leaves_the_front_its_part():
+    scoreboard = overtaking(16, span=16)
+    # 21 has no result and the span is used up; an eighth of the window is left to the front.
+    assert sent_until_blocked(scoreboard, 16) == [1, 2]
+
+
+def test_what_has_no_result_yet_gets_no_stop():
+    scoreboard = new([40, 80], window=8)
+    for tensor in (1, 0):
+        send_scoreboard.make_ready(scoreboard, tensor, 0)
+    sent_until_blocked(scoreboard, 30)
+    send_scoreboard.mark_received(scoreboard, 0, 0)
+    assert scoreboard.stop[1] == scoreboard.first[1] == 10
+
+
+@pytest.mark.parametrize("window", [7, 8])
+def test_the_fronts_part_is_at_least_one(window):
+    scoreboard = overtaking(window)
+    # The rear has used the window up again; a part of it is left to the front.
+    assert sent_until_blocked(scoreboard, window) == [20 + window, 1]
+
+
+def test_a_span_of_one_waits_for_each_result():
+    scoreboard = new([40], window=8, span=1)
+    send_scoreboard.make_ready(scoreboard, 0, 0)
+    for fragment in range(5):
+        assert sent_until_blocked(scoreboard, 8) == [fragment]
+        send_scoreboard.mark_received(scoreboard, fragment, 0)
 
 
 def test_flights_are_used_again():

@@ -107,6 +107,7 @@ JOB = "job a workers=w ps=p\n"
         (BASE.replace("3Gbit/s", "3 GB/s") + JOB, "line 1: capacity"),
         (BASE + "s2 s1 1Gbit/s\n" + JOB, "line 4: s2 is linked to s1 already"),
         (BASE + "s1 s1\n" + JOB, "line 4: s1 is linked to itself"),
+        (BASE + "host w\nhost p\nw p\n" + JOB, "link w -> p is between hosts; allowed: from or to"),
         (BASE + "alone\n" + JOB, "line 4: found 'alone'"),
         ("s1 s2\nw s1\np s2\n" + JOB, "nothing limits the rate"),
     ],

@@ -40,13 +40,6 @@ def test_the_rule(sizes: list[int]) -> None:
     assert sum(counts) == len(sizes)
 
 
-def test_the_rule_by_hand() -> None:
-    assert bucket_counts([]) == []
-    assert bucket_counts([5]) == [1]
-    assert bucket_counts([MIB - 1, 1, 24 * MIB, 2 * MIB, 3]) == [2, 2, 1]
-    assert bucket_counts([30 * MIB, 1, 30 * MIB, 25 * MIB, 7, 8]) == [1, 2, 1, 2]
-
-
 @pytest.mark.parametrize("model", sorted({model for model, _ in measured()}))
 def test_the_measured_buckets_follow_the_rule_in_forward_order(model: str) -> None:
     """They are those that DDP begins with, before it knows in which order gradients get ready. The
