@@ -20,6 +20,7 @@ from testbed.traffic.rank_graph import COMPUTE, GroupRoute, Node, Program
 from testbed.traffic.rank_layout import Exchange, StagedRanks
 from testbed.traffic.server_steps import ACROSS, IN, by_server
 from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer_shapes import Shape
 
 FLOWS, SETS, PACKETS, RAILS = "flows", "sets", "packets", "rails"
 CALLS = (FLOWS, SETS, PACKETS, RAILS)
@@ -36,20 +37,28 @@ _Placed = tuple[Program, list[list[int]]]
 @dataclass(frozen=True, kw_only=True)
 class DrawnExperts:
     """Ways of a model's tokens to its experts. experts: one of CALLS, "": as many to each rank;
-    skew, capacity, routing_seed, counts: of expert_routing; per_server: neighbouring ranks that
-    share a server."""
+    number, top_k: of the model's experts, and of those of a token, 0: as published; skew, capacity,
+    routing_seed, counts: of expert_routing; per_server: neighbouring ranks that share a server.
+    """
 
     experts: str = ""
+    number: int = 0
+    top_k: int = 0
     skew: float = 0.0
     capacity: float = 0.0
     routing_seed: int = 0
     per_server: int = 1
     counts: Counts = ()
 
-    def routed(self, program: Program, experts: int, top_k: int, ranks: int) -> _Placed:
-        """`with_experts`, with `experts` of which `top_k` answer a token on `ranks` ranks."""
+    def shaped(self, shape: Shape) -> Shape:
+        """The shape with other numbers of experts."""
+        experts, top_k = self.number or shape.experts, self.top_k or shape.top_k
+        return replace(shape, experts=experts, top_k=top_k) if shape.experts else shape
+
+    def routed(self, program: Program, shape: Shape, ranks: int) -> _Placed:
+        """`with_experts`, on so many ranks."""
         routing = ExpertRouting(
-            *(experts, top_k, ranks, self.skew, self.routing_seed, self.capacity),
+            *(shape.experts, shape.top_k, ranks, self.skew, self.routing_seed, self.capacity),
             counts=self.counts,
         )
         return with_experts(program, routing, self.experts, self.per_server)
@@ -59,7 +68,22 @@ class DrawnExperts:
         """Words for a title."""
         limit = f" of capacity {self.capacity:g}" if self.capacity else ""
         how = "counted" if self.counts else "drawn"
-        return [f"{how} experts{limit} by {self.experts}"] if self.experts else []
+        how += f" {self.number}" * (self.number > 0)
+        of_token = f", {self.top_k} of a token," * (self.top_k > 0)
+        return [f"{how} experts{of_token}{limit} by {self.experts}"] if self.experts else []
+
+    def missing(self, model: str, shape: Shape, ranks: int) -> Iterator[str]:
+        """Problems of ep and of numbers of experts, of which `experts` needs several ranks."""
+        if self.experts and ranks < 2:
+            yield (
+                f"experts: {model} has ep: {ranks}, so no tokens travel to experts. Take a"
+                " model with experts and ep above 1, or this key out"
+            )
+        if shape.experts < shape.top_k:
+            yield (
+                f"experts.top_k: found {shape.top_k}, above the number of experts,"
+                f" {shape.experts}; write at most that"
+            )
 
 
 class _Sets:

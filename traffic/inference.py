@@ -57,7 +57,7 @@ class Inference(DrawnExperts):
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self.model, self.layers)
+        return self.shaped(shape_of(self.model, self.layers))
 
     @property
     def layout(self) -> Layout:
@@ -131,8 +131,7 @@ class Inference(DrawnExperts):
                 f"parallel.ep: found {self.ep} and no experts; write how tokens travel, such as"
                 f" experts: {{calls: {PACKETS}}}"
             )
-        if self.experts and self.ep < 2:
-            yield f"experts: {self.model} has ep: {self.ep}; take ep above 1, or this key out"
+        yield from self.missing(self.model, shape, self.ep)
         if self.ep > 1 and self.arrivals:
             yield "parallel.ep: found with times of arrival; take one of the two out"
         if self.transfers and self.arrivals:
@@ -245,4 +244,4 @@ def _stages(made: Inference) -> tuple[Served, ...]:
 
 @lru_cache(maxsize=4)
 def _placed(made: Inference) -> tuple[Program, list[list[int]]]:
-    return made.routed(made.staged(), made.shape.experts, made.shape.top_k, made.ep)
+    return made.routed(made.staged(), made.shape, made.ep)

@@ -56,7 +56,7 @@ class Transformer(DrawnExperts):
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self.model, self.layers)
+        return self.shaped(shape_of(self.model, self.layers))
 
     @property
     def layout(self) -> Layout:
@@ -116,11 +116,7 @@ class Transformer(DrawnExperts):
                 f"parallel.sequence_parallel: {self.model} has experts, which with tp above 1 need"
                 " it; write sequence_parallel: true"
             )
-        if self.experts and self.ep < 2:
-            yield (
-                f"experts: {self.model} has ep: {self.ep}, so no tokens travel to experts. Take a"
-                " model with experts and ep above 1, or this key out"
-            )
+        yield from self.missing(self.model, shape, self.ep)
         if shape.gpt and self.sequence > shape.context:
             yield (
                 f"sequence: found {self.sequence}; {self.model} has positions for"
@@ -170,7 +166,7 @@ class Transformer(DrawnExperts):
         program = staged(layout, templates, about)
         if not self.experts:
             return program
-        return self.routed(program, shape.experts, shape.top_k, self.ep)[0]
+        return self.routed(program, shape, self.ep)[0]
 
     @property
     def title(self) -> str:

@@ -373,7 +373,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     that were kept, order_bits their bits that the order of additions has changed; server_share is
     the share of fragments whose sum no switch completed, overflow_share that of fragments with
     results that overflowed, at the worker with most of them; worker_bytes are those that workers
-    have sent;
+    have sent, link_bytes those on all links;
     samples_per_s is the sum over jobs that were not killed, scaling_efficiency their mean; what
     requests to served models measured is of all such jobs together (serving_data.py); shares of
     memory weigh every aggregator alike.
@@ -382,6 +382,9 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     own, lost = programs(results), loss_data.lost_packets(results)
     kept, hosts = _of_sums(results), results.hosts
     sent = hosts[hosts["role"] == "worker"].groupby("repetition")["bytes_sent"].sum()
+    links = results.links  # one that is between switches has a row at both of its ends
+    once = (links["direction"] == "egress") | ~links["neighbour"].isin(links["node"])
+    carried = links[once].groupby("repetition")["bytes"].sum()
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
@@ -409,6 +412,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "order_bits": float(kept["order_bits"].get(repetition, np.nan)),
             "server_share": 1 - _total(completed) / fragments,
             "worker_bytes": float(sent.get(repetition, np.nan)),
+            "link_bytes": float(carried.get(repetition, np.nan)),
             "overflow_share": _total(group["saturated"].astype("float64")) / fragments,
             "values_checked": group["values_checked"][~summed].sum(),
             "values_summed": group["values_checked"][summed].sum(),

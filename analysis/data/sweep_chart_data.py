@@ -82,6 +82,7 @@ MEASURES = {
     "server_share": Measure("server_share", "left to the server", "%", lacks="server"),
     "overflow_share": Measure("overflow_share", "results that overflowed", "%", lacks="results"),
     "worker_bytes": Measure("worker_bytes", "sent by workers", "size"),
+    "link_bytes": Measure("link_bytes", "on all links", "size"),
 }
 USUAL = ("jct", "ps_packets_per_fragment", "in_switch_share", "ps_link_bytes")
 

@@ -14,13 +14,13 @@ from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
-from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
+from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Experts, Fault, Job, RankModel
 from testbed.experiment.schema_network import LinkOptions, SwitchException
 from testbed.experiment.schema_serving import Requests, ServingChecks
 
 # Sections that leave out what has no value.
 _WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel | Route
-_WITHOUT_NONE |= Requests | ServingChecks
+_WITHOUT_NONE |= Requests | ServingChecks | Experts
 
 
 def shown(part: Any, name: str) -> Any:
@@ -46,7 +46,6 @@ _OPTIONAL = (
     "parallel",
     "env",
     "priorities",
-    "counts",
 )
 
 

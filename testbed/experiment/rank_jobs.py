@@ -20,7 +20,7 @@ from testbed.systems import SYSTEMS
 from testbed.traffic import rank_source
 from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
-from testbed.traffic.expert_calls import DROPPED, MOST_MEMBERS, RAILS
+from testbed.traffic.expert_calls import DROPPED, MOST_MEMBERS, RAILS, DrawnExperts
 from testbed.traffic.expert_routing import read_counts
 from testbed.traffic.inference import Inference
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
@@ -76,11 +76,12 @@ def _drawn_experts(model: RankModel, folder: Path, per_server: int) -> Fields:
     if (asked := model.experts) is None:
         return {}
     assert model.transformer is not None
-    found = {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
+    found: Fields = {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
+    found |= {"number": asked.number or 0, "top_k": asked.top_k or 0}
     found |= {"capacity": asked.capacity, "per_server": per_server if asked.calls == RAILS else 1}
     if asked.counts is not None:
         layers = model.layers if isinstance(model.layers, int) else 0
-        shape = shape_of(model.transformer, layers)
+        shape = DrawnExperts(**found).shaped(shape_of(model.transformer, layers))
         of = shape.layers, shape.experts, shape.top_k
         found["counts"] = read_counts(_named(asked.counts, folder), *of)
     return found

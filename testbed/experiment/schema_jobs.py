@@ -200,6 +200,16 @@ class Experts(Section):
         " each other server with its experts, over the network card of its owner's place there, and"
         " one goes on inside.",
     )
+    number: Annotated[int | None, Whole(2, 4096)] = Field(
+        default=None,
+        json_schema_extra={"default": "as published"},
+        description="E, experts of a layer.",
+    )
+    top_k: Annotated[int | None, Whole(1, 64)] = Field(
+        default=None,
+        json_schema_extra={"default": "as published"},
+        description="k, experts that answer a token.",
+    )
     skew: Annotated[float, Number(0, 10)] = Field(
         default=0.0,
         description="Exponent of Zipf's law, by which a router chooses among a layer's experts; 0:"

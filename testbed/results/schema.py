@@ -57,6 +57,7 @@ FIGURE_MEASURES = (
     "server_share",
     "overflow_share",
     "worker_bytes",
+    "link_bytes",
 )
 
 

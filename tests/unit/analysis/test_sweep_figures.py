@@ -395,7 +395,7 @@ def test_every_measure_can_be_drawn(drawn):
     lengths["jct_communicating_ns"] = 3e6
     served = dict.fromkeys(serving_data.MEASURES, 0.5)
     frame = frame.assign(samples_per_s=1e3, flows_bps=1e9, flows_jain=1.0, **lengths, **served)
-    frame = frame.assign(sum_error=1e-3, order_bits=0.5, flow_bps=1e9)
+    frame = frame.assign(sum_error=1e-3, order_bits=0.5, flow_bps=1e9, link_bytes=1e6)
     for first in range(0, len(FIGURE_MEASURES), 4):
         names = FIGURE_MEASURES[first : first + 4]
         declared = replace(sweep.figure, panels=names)

@@ -44,8 +44,10 @@ def shipped():
 FEWER = {
     "baselines": 3,
     "buffers": 3,
+    "combine": 3,
     "collateral": 3,
     "errors": 3,
+    "experts": 1,
     "headline": 3,
     "incast": 3,
     "jobs": 5,
@@ -54,12 +56,13 @@ FEWER = {
     "order": 5,
     "paths": 3,
     "pays": 1,
+    "ranks": 1,
     "rate": 5,
     "sharing": 5,
     "throughput": 5,
 }
 # They ask whether aggregation or pauses pay, not what preemption gains.
-OTHER_QUESTIONS = ("lossless", "pays", "sharing", "throughput")
+OTHER_QUESTIONS = ("combine", "lossless", "pays", "sharing", "throughput")
 
 
 def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):

@@ -109,14 +109,16 @@ def test_nothing_overlaps_and_steps_follow_each_other(made):
     st.sampled_from(["mixtral-8x7b", "deepseek-v3"]),
     st.sampled_from(CALLS),
     st.sampled_from([0.0, 1.0]),
+    st.sampled_from([0, 16]),
 )
 @settings(FEW, max_examples=25)
 def test_ep_ranks_have_batches_of_their_own_and_experts_for_the_tokens_of_all(
-    made, model, calls, capacity
+    made, model, calls, capacity, number
 ):
     """Each owner's tokens go out and come back in the step that they belong to, alike on its tp
     ranks, and each node is in one step, or between two."""
-    made = replace(made, model=model, experts=calls, capacity=capacity, per_server=2 * made.tp)
+    drawn = {"experts": calls, "capacity": capacity, "number": number, "top_k": number // 4}
+    made = replace(made, model=model, per_server=2 * made.tp, **drawn)
     program, shape, stages = made.load(), made.shape, made.stages()
     if calls == PACKETS:  # whose communicators traces do not have
         check(program)
@@ -124,7 +126,9 @@ def test_ep_ranks_have_batches_of_their_own_and_experts_for_the_tokens_of_all(
         with TemporaryDirectory() as folder:
             hold_graph(program, Path(folder))
     assert rank_source.of(str(InferenceSource(made))) == InferenceSource(made)
-    routing = ExpertRouting(shape.experts, shape.top_k, 4, capacity=capacity)
+    usual = SHAPES[model]
+    sizes = (number, number // 4) if number else (usual.experts, usual.top_k)
+    routing = ExpertRouting(*sizes, 4, capacity=capacity)
     dealt = [each for place in range(4) for each in made.dealt(place)]
     assert sorted(dealt) == sorted(made.requests)
     tokens = [[step.tokens for step in steps] for steps, _ in made.schedules]
@@ -284,8 +288,12 @@ def test_a_decode_step_reads_all_weights_and_a_prefill_computes():
             "request 0 has 2049 tokens; gpt3-13b has positions for 2048",
         ),
         ({"model": "mixtral-8x7b", "ep": 2}, "parallel.ep: found 2 and no experts; write"),
-        ({"experts": SETS}, "experts: llama2-7b has ep: 1; take ep above 1"),
+        ({"experts": SETS}, "experts: llama2-7b has ep: 1, so no tokens travel"),
         ({"ep": 2, "experts": SETS}, "ep: found 2, which does not divide the 1 experts"),
+        (
+            {"model": "mixtral-8x7b", "ep": 2, "experts": SETS, "number": 4, "top_k": 6},
+            "experts.top_k: found 6, above the number of experts, 4; write at most that",
+        ),
         (
             {"model": "mixtral-8x7b", "ep": 2, "experts": SETS, "arrivals": (1, 2, 3)},
             "parallel.ep: found with times of arrival; take one of the two out",
