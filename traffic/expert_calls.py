@@ -55,10 +55,10 @@ class DrawnExperts:
         experts, top_k = self.number or shape.experts, self.top_k or shape.top_k
         return replace(shape, experts=experts, top_k=top_k) if shape.experts else shape
 
-    def routed(self, program: Program, shape: Shape, ranks: int) -> _Placed:
-        """`with_experts`, on so many ranks."""
+    def routed(self, program: Program, experts: int, top_k: int, ranks: int) -> _Placed:
+        """`with_experts`, of which `top_k` answer a token, on so many ranks."""
         routing = ExpertRouting(
-            *(shape.experts, shape.top_k, ranks, self.skew, self.routing_seed, self.capacity),
+            *(experts, top_k, ranks, self.skew, self.routing_seed, self.capacity),
             counts=self.counts,
         )
         return with_experts(program, routing, self.experts, self.per_server)
@@ -151,7 +151,12 @@ def with_experts(
         program = replace(program, about=about)
     if calls == FLOWS:
         return replace(program, ranks=tuple(made)), places
-    groups = {name: ranks for name, ranks in program.groups.items() if not name.startswith("ep.")}
+    called = {node.group for nodes in made for node in nodes}
+    groups = {
+        name: ranks
+        for name, ranks in program.groups.items()
+        if not name.startswith("ep.") or name in called
+    }
     routes = tuple(each for each in program.routes if each.group in groups)
     if calls == RAILS:
         groups, routes = groups | steps, (*routes, *map(GroupRoute, steps))

@@ -244,4 +244,4 @@ def _stages(made: Inference) -> tuple[Served, ...]:
 
 @lru_cache(maxsize=4)
 def _placed(made: Inference) -> tuple[Program, list[list[int]]]:
-    return made.routed(made.staged(), made.shape, made.ep)
+    return made.routed(made.staged(), made.shape.experts, made.shape.top_k, made.ep)

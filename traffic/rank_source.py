@@ -29,7 +29,7 @@ class FileSource:
     """Traces (`NAME.et`, or the first rank's file), or a workload of SimAI (`NAME.txt`), of which
     `replicas` and `stage` say the slice. scale: factor on the bytes of each call and transfer.
     routes: which algorithms of hosts carry which calls. packets: those of tokens name their ranks
-    in packets."""
+    in packets. experts: of the rows of a workload of SimAI."""
 
     file: str
     scale: float = 1.0
@@ -37,11 +37,13 @@ class FileSource:
     stage: int | None = None
     routes: AlgorithmRules | None = None
     packets: bool = False
+    experts: simai.RowExperts | None = None
 
     def __str__(self) -> str:
         given = asdict(self)
-        if not self.packets:  # as texts were before there was a choice
-            del given["packets"]
+        for name in ("packets", "experts"):  # as texts were before there was a choice
+            if not given[name]:
+                del given[name]
         return json.dumps(given)
 
     @property
@@ -72,7 +74,7 @@ class FileSource:
                 f" workload of SimAI ({simai.SUFFIX})"
             )
         if not self.is_trace:
-            made = simai.load(self.file, self.replicas, self.stage)
+            made = simai.load(self.file, self.replicas, self.stage, self.experts)
             return with_algorithms(scaled(made, self.scale), self.routes)
         for key in ("replicas", "stage"):
             if getattr(self, key) is not None:
@@ -149,6 +151,9 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
             made["counts"] = tuple(map(tuple, made["counts"]))
             made |= {name: tuple(made[name]) for name in ("arrivals", "ends", "paces")}
             return InferenceSource(**given | {"inference": Inference(**made)})
+        if made := given.get("experts"):
+            made["counts"] = tuple(map(tuple, made["counts"]))
+            given["experts"] = simai.RowExperts(**made)
         return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
 

@@ -12,20 +12,25 @@ Collectives of a weight gradient overlap with it; the row's update waits for its
 
 Bytes are those of the whole array: the input of a reduce_scatter or all_to_all, what all ranks have
 after an all_gather. A collective of 0 bytes moves nothing and gets no node.
+
+A file does not say what its all_to_alls among ep ranks are, but they come in pairs: tokens to their
+experts, and answers back. With drawn experts each pair is a dispatch and a combine, and so is its
+backward pass, with the same tokens.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from p4fabric.base.config.data_files import DataError, read_text
 
 from testbed.collective_kinds import COLLECTIVES
+from testbed.traffic.expert_calls import DrawnExperts
 from testbed.traffic.rank_graph import COMPUTE, MAX_BYTES, MAX_RANKS, Program
-from testbed.traffic.rank_layout import Layout, Template, staged
+from testbed.traffic.rank_layout import Exchange, Layout, Template, staged
 from testbed.traffic.trace import MAX_NS, TraceError
 
 SUFFIX = ".txt"
@@ -67,6 +72,13 @@ class Row:
     update_ns: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowExperts(DrawnExperts):
+    """Experts of a file's rows, whose numbers it does not say. token_bytes: of a token."""
+
+    token_bytes: int
+
+
 @dataclass(frozen=True)
 class Workload:
     """A file: its header and its rows. replicas: data parallel ones, with `ep` different sets of
@@ -81,9 +93,15 @@ class Workload:
     rows: tuple[Row, ...]
 
 
-def load(path: str | Path, replicas: int | None = None, stage: int | None = None) -> Program:
+def load(
+    path: str | Path,
+    replicas: int | None = None,
+    stage: int | None = None,
+    experts: RowExperts | None = None,
+) -> Program:
     """The program of a file. replicas: how many data parallel ones, a multiple of `ep`; None: all.
-    stage: the pipeline stage, 0, which has to be said if there are several. Raises TraceError."""
+    stage: the pipeline stage, 0, which has to be said if there are several. experts: of the tokens
+    of its all_to_alls among ep ranks; None: these stay. Raises TraceError."""
     workload = read(path)
     if stage is None and workload.stages > 1:
         _fail(
@@ -119,9 +137,55 @@ def load(path: str | Path, replicas: int | None = None, stage: int | None = None
         "title": f"SimAI workload {workload.path.name}, {layout.ranks} ranks{whole}",
         "device": "unknown",
     }
-    program = staged(layout, [_template(workload, layout)], about)
+    template, calls = _template(workload, layout)
     files = (str(workload.path),) * layout.ranks
-    return Program(program.groups, program.ranks, files, about)
+    if experts is None:
+        program = staged(layout, [template], about)
+        return Program(program.groups, program.ranks, files, about)
+    template.exchanges = _exchanges(workload.path, calls, experts, ep)
+    about["title"] += f" ({', '.join(experts.ways)})"
+    routed = experts.routed(staged(layout, [template], about), experts.number, experts.top_k, ep)[0]
+    return replace(routed, files=files)
+
+
+def _exchanges(
+    path: Path, calls: dict[int, tuple[Row, Pass, bool]], experts: RowExperts, ep: int
+) -> dict[int, Exchange]:
+    """The exchanges of a template's calls among ep ranks, of which each forward pair is a dispatch
+    and a combine."""
+    rows: dict[int, int] = {}  # numbers of the calls of forward passes, by line
+    for row, _, forward in calls.values():
+        if forward:
+            rows.setdefault(row.line, len(rows))
+    if not rows or len(rows) % 2 or any(row.line not in rows for row, *_ in calls.values()):
+        _fail(
+            path,
+            f"experts need all_to_alls of ep ranks in pairs, there and back; found {len(rows)} in"
+            " forward passes. Take this key out, or name a file that has them",
+            1,
+        )
+    if experts.number % ep or experts.top_k > experts.number:
+        _fail(
+            path,
+            f"experts.number: found {experts.number}; it is a multiple of ep: {ep}, and at least"
+            f" top_k: {experts.top_k}",
+            1,
+        )
+    found = {}
+    for place, (row, part, forward) in calls.items():
+        tokens, rest = divmod(part.bytes, experts.top_k * experts.token_bytes)
+        if rest:
+            _fail(
+                path,
+                f"{part.bytes} bytes of an all_to_all are no multiple of {experts.top_k} experts"
+                f" times {experts.token_bytes} bytes of a token; correct experts.top_k or"
+                " experts.token_bytes",
+                row.line,
+            )
+        pair, back = divmod(rows[row.line], 2)
+        combine = bool(back) == forward  # the gradient of one is the other
+        found[place] = Exchange(combine, (tokens,) * ep, experts.token_bytes, (pair,))
+    return found
 
 
 def _slice(workload: Workload, replicas: int) -> str:
@@ -134,34 +198,40 @@ def _slice(workload: Workload, replicas: int) -> str:
     return ", ".join(parts)
 
 
-def _template(workload: Workload, layout: Layout) -> Template:
-    template = Template()
+def _template(
+    workload: Workload, layout: Layout
+) -> tuple[Template, dict[int, tuple[Row, Pass, bool]]]:
+    """The graph, and its all_to_alls among ep ranks: their rows and passes, True: forward."""
+    template, among_ep = Template(), {}
 
     def compute(after: tuple[int, ...], duration_ns: int) -> tuple[int, ...]:
         if not duration_ns:
             return after
         return (template.add(COMPUTE, after, duration_ns=duration_ns),)
 
-    def call(after: tuple[int, ...], part: Pass) -> tuple[int, ...]:
+    def call(after: tuple[int, ...], row: Row, number: int) -> tuple[int, ...]:
+        part = row.passes[number]
         if not part.kind or not part.bytes:
             return after
         # A node counts what a rank gives.
         size = COLLECTIVES[part.kind].given_size(part.bytes, layout.group_size(part.group))
-        return (template.add(part.kind, after, part.group, bytes=size),)
+        place = template.add(part.kind, after, part.group, bytes=size)
+        if (part.kind, part.group) == ("all_to_all", "ep"):
+            among_ep[place] = row, part, number == 0
+        return (place,)
 
     last: tuple[int, ...] = ()
     for row in workload.rows:
-        forward = row.passes[0]
-        last = call(compute(last, forward.compute_ns), forward)
+        last = call(compute(last, row.passes[0].compute_ns), row, 0)
     for row in reversed(workload.rows):
         _, inputs, weights = row.passes
-        last = call(compute(last, inputs.compute_ns), inputs)
+        last = call(compute(last, inputs.compute_ns), row, 1)
         last = compute(last, weights.compute_ns)
-        called = call(last, weights)
+        called = call(last, row, 2)
         updated = compute(called, row.update_ns)
         if called == last:
             last = updated
-    return template
+    return template, among_ep
 
 
 # -- reading

@@ -166,7 +166,7 @@ class Transformer(DrawnExperts):
         program = staged(layout, templates, about)
         if not self.experts:
             return program
-        return self.routed(program, shape, self.ep)[0]
+        return self.routed(program, shape.experts, shape.top_k, self.ep)[0]
 
     @property
     def title(self) -> str:

@@ -17,7 +17,7 @@ from testbed.collective_kinds import CARRIED
 from testbed.experiment.schema_jobs import ALL, SAMPLED, Parallel, Sample
 from testbed.number_formats import INT32, format_of
 from testbed.systems import SYSTEMS
-from testbed.traffic import rank_source
+from testbed.traffic import rank_source, simai
 from testbed.traffic.call_algorithms import names_of_sums
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.expert_calls import DROPPED, MOST_MEMBERS, RAILS, DrawnExperts
@@ -66,20 +66,23 @@ def source_of(
         file = file.with_suffix(FIRST)
     if isinstance(model, str):
         return FileSource(str(file), job.scale, routes=routes)
-    return FileSource(
-        str(file), job.scale, model.replicas, model.stage, routes, job.tokens_in_packets
-    )
+    packets, rows = job.tokens_in_packets, None
+    if file.suffix == simai.SUFFIX and model.experts is not None:
+        assert model.experts.token_bytes is not None
+        chosen = _drawn_experts(model, folder, per_server)
+        packets, rows = False, simai.RowExperts(token_bytes=model.experts.token_bytes, **chosen)
+    return FileSource(str(file), job.scale, model.replicas, model.stage, routes, packets, rows)
 
 
 def _drawn_experts(model: RankModel, folder: Path, per_server: int) -> Fields:
     """Fields of expert_calls.DrawnExperts. Raises UserError."""
     if (asked := model.experts) is None:
         return {}
-    assert model.transformer is not None
     found: Fields = {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
     found |= {"number": asked.number or 0, "top_k": asked.top_k or 0}
     found |= {"capacity": asked.capacity, "per_server": per_server if asked.calls == RAILS else 1}
     if asked.counts is not None:
+        assert model.transformer is not None
         layers = model.layers if isinstance(model.layers, int) else 0
         shape = DrawnExperts(**found).shaped(shape_of(model.transformer, layers))
         of = shape.layers, shape.experts, shape.top_k

@@ -210,6 +210,12 @@ class Experts(Section):
         json_schema_extra={"default": "as published"},
         description="k, experts that answer a token.",
     )
+    token_bytes: Annotated[int | None, Whole(1, 1 << 20)] = Field(
+        default=None,
+        json_schema_extra={"default": "those of the model"},
+        description="Bytes of a token. Only with a workload of SimAI, which needs it, `number` and"
+        " `top_k`.",
+    )
     skew: Annotated[float, Number(0, 10)] = Field(
         default=0.0,
         description="Exponent of Zipf's law, by which a router chooses among a layer's experts; 0:"
@@ -361,13 +367,23 @@ class RankModel(Section):
             others = tuple(name for name in OF_TRAINING if name != "experts")
         elif self.transformer:
             what, needed, others = "transformer", OF_TRAINING[:2], (*OF_FILE, *OF_SERVING)
-        if self.transformer is None and self.experts is not None:
+        asked = self.experts
+        if self.transformer is None and asked is not None:
             others = tuple(name for name in others if name != "experts")
-            if self.experts.model_fields_set - {"calls"} or self.experts.calls not in OF_CALLS:
-                found = f"experts: {self.experts.model_dump(exclude_unset=True)}"
+            if str(self.file).endswith(".txt"):
+                lacks = [name for name in OF_ROWS if getattr(asked, name) is None]
+                if lacks:
+                    found = f"experts without {', '.join(lacks)}"
+                    raise as_pydantic(FieldError(found, "these, as the file does not say them"))
+                if asked.counts is not None:
+                    raise as_pydantic(FieldError("counts", "skew, as rows have no layers"))
+            elif asked.model_fields_set - {"calls"} or asked.calls not in OF_CALLS:
+                found = f"experts: {asked.model_dump(exclude_unset=True)}"
                 raise as_pydantic(
                     FieldError(found, "calls: sets or packets, since a file has calls")
                 )
+        elif asked is not None and asked.token_bytes is not None:
+            raise as_pydantic(FieldError("token_bytes", "it with a workload of SimAI"))
         for name in others:
             if getattr(self, name) is not None:
                 raise as_pydantic(FieldError(name, f"keys that belong to {what}"))
@@ -377,8 +393,8 @@ class RankModel(Section):
         if self.serves and self.layers == SAMPLED:
             found = f"layers: {SAMPLED}"
             raise as_pydantic(FieldError(found, "a number of layers, as requests have times"))
-        asked = self.checks.model_fields_set if self.checks and self.kind == PREFILL else ()
-        if of_more := next((name for name in asked if name.endswith("tpot")), None):
+        checked = self.checks.model_fields_set if self.checks and self.kind == PREFILL else ()
+        if of_more := next((name for name in checked if name.endswith("tpot")), None):
             found = f"a check of {of_more.replace('_', ' ')}, and kind: {PREFILL}"
             raise as_pydantic(FieldError(found, "checks of what a first token has"))
         if self.experts is not None and self.layers == SAMPLED:
@@ -391,6 +407,7 @@ class RankModel(Section):
 
 FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_CALLS = (SETS, PACKETS)  # how dispatches and combines of a file travel
+OF_ROWS = ("number", "top_k", "token_bytes")  # of the experts of a workload of SimAI
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = ("kind", "gpu", "utilisation", "layers")
 OF_TRAINING = ("sequence", "global_batch", "micro_batch", "times", "sample", "experts")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 
 import pytest
 
-from testbed.traffic import simai
+from testbed.traffic import rank_source, simai
+from testbed.traffic.expert_calls import CALLS, FLOWS, PACKETS, SETS
+from testbed.traffic.expert_routing import ExpertRouting
 from testbed.traffic.rank_graph import COMPUTE, Node, check
+from testbed.traffic.rank_source import FileSource
 from testbed.traffic.trace import TraceError
 from tests.support.workloads import NOTHING, POLICY, example, workload
 
@@ -51,6 +55,52 @@ def test_a_file_becomes_a_graph(tmp_path):
         node(COMPUTE, 10, (9,), duration_ns=300),
         node(COMPUTE, 11, (10,), duration_ns=7),
     )
+
+
+TO_EXPERTS = {"number": 8, "top_k": 2, "token_bytes": 8, "routing_seed": 3}
+
+
+@pytest.mark.parametrize("calls", CALLS)
+def test_pairs_of_all_to_alls_of_ep_ranks_are_dispatch_and_combine(calls, tmp_path):
+    """As a forward and a backward pass of one transformer's layer, which has the same tokens."""
+    moe = ["moe 5 ALLTOALL_EP 1600 6 ALLTOALL_EP 1600 0 NONE 0 0"] * 2
+    path = written(tmp_path, workload(*moe, LAYERS[0], ep=4, gpus=4))
+    made = simai.RowExperts(experts=calls, per_server=2, **TO_EXPERTS)
+    program = simai.load(path, experts=made)
+    check(program)
+    assert rank_source.of(str(source := FileSource(str(path), experts=made))) == source
+    routing = ExpertRouting(8, 2, 4, seed=3)
+    sets = [routing.sets_of(owner, 100, 0, 0) for owner in range(4)]
+    for rank, nodes in enumerate(program.ranks):
+        calls_of = [node for node in nodes if node.kind in ("dispatch", "combine", "all_to_all")]
+        if calls in (SETS, PACKETS):
+            order = [kind for kind, _ in groupby(node.kind for node in calls_of)]
+            assert order == ["dispatch", "combine"] * 2
+            own = Counter(node.kind for node in calls_of if node.peer == rank)
+            assert own["dispatch"] == own["combine"] == 2 * len(sets[rank].keys() - {()})
+            sent = sum(n.bytes for n in calls_of if n.kind == "dispatch" and n.peer == rank)
+            assert sent == 2 * 8 * (100 - sets[rank][()])
+        else:
+            assert len(calls_of) == (4 if calls == FLOWS else 8)
+    assert sum(n.duration_ns for n in program.ranks[0]) == sum(
+        n.duration_ns for n in simai.load(path).ranks[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "words"),
+    [
+        (1, {}, "in pairs, there and back; found 1 in"),
+        (2, {"token_bytes": 7}, "line 3: 1600 bytes of an all_to_all are no multiple of 2 experts"),
+        (2, {"number": 6}, "experts.number: found 6; it is a multiple of ep: 4, and at least"),
+        (2, {"top_k": 10, "number": 8}, "experts.number: found 8; .* at least top_k: 10"),
+    ],
+)
+def test_experts_that_do_not_fit_a_file_are_named(rows, change, words, tmp_path):
+    moe = ["moe 5 ALLTOALL_EP 1600 6 ALLTOALL_EP 1600 0 NONE 0 0"] * rows
+    path = written(tmp_path, workload(*moe, ep=4, gpus=4))
+    with pytest.raises(TraceError, match=words):
+        simai.load(path, experts=simai.RowExperts(experts=SETS, **TO_EXPERTS | change))
 
 
 def test_suffixes_name_groups_of_experts(tmp_path):
