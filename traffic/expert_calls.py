@@ -38,8 +38,8 @@ _Placed = tuple[Program, list[list[int]]]
 class DrawnExperts:
     """Ways of a model's tokens to its experts. experts: one of CALLS, "": as many to each rank;
     number, top_k: of the model's experts, and of those of a token, 0: as published; skew, capacity,
-    routing_seed, counts: of expert_routing; per_server: neighbouring ranks that share a server.
-    """
+    routing_seed, counts: of expert_routing; per_server: neighbouring ranks that share a server;
+    word: bytes of a value of the system's sums."""
 
     experts: str = ""
     number: int = 0
@@ -48,6 +48,7 @@ class DrawnExperts:
     capacity: float = 0.0
     routing_seed: int = 0
     per_server: int = 1
+    word: int = 4
     counts: Counts = ()
 
     def shaped(self, shape: Shape) -> Shape:
@@ -61,7 +62,8 @@ class DrawnExperts:
             *(experts, top_k, ranks, self.skew, self.routing_seed, self.capacity),
             counts=self.counts,
         )
-        return with_experts(program, routing, self.experts, self.per_server)
+        made, places = with_experts(program, routing, self.experts, self.per_server)
+        return replace(made, word=self.word), places
 
     @property
     def ways(self) -> list[str]:

@@ -153,9 +153,11 @@ def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
 
 
 def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> Call:
-    # Bytes of any type travel as words of 32 bits. A sum needs one for each of its numbers.
+    # Bytes of any type travel as words of 32 bits, but tokens in those of the system's sums. A sum
+    # needs one for each of its numbers.
     kind, size = CARRIED[node.kind], len(ranks)
-    count = -(-node.bytes // (width_of(node) if kind.sums else 4))
+    moved = program.word if node.kind == "dispatch" else 4
+    count = -(-node.bytes // (width_of(node) if kind.sums else moved))
     if kind.rooted:
         root = ranks.index(node.peer)
         from_one, others = not kind.sums, kind.gives == OTHERS

@@ -80,13 +80,15 @@ def width_of(node: Node) -> int:
 @dataclass(frozen=True)
 class Program:
     """The graphs of all ranks, and the groups: their ranks in the order of the group. routes: of
-    the calls of groups, in the order of their communicators; (): the system carries all."""
+    the calls of groups, in the order of their communicators; (): the system carries all. word:
+    bytes of a value in which tokens of a dispatch travel."""
 
     groups: dict[str, tuple[int, ...]]
     ranks: Sequence[tuple[Node, ...]]
     files: tuple[str, ...] = ()  # of the ranks, for messages
     about: dict[str, str] = field(default_factory=dict)  # what a recording says of itself
     routes: tuple[GroupRoute, ...] = ()
+    word: int = 4
 
     def routes_with(self, more: Iterable[GroupRoute] = ()) -> tuple[GroupRoute, ...]:
         """All routes, with more of them at the end."""

@@ -47,13 +47,13 @@ NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
 def source_of(
-    job: Job, folder: Path, routes: AlgorithmRules | None = None, per_server: int = 1
+    job: Job, folder: Path, routes: AlgorithmRules | None = None, per_server: int = 1, word: int = 4
 ) -> Source:
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
-    carries its calls. per_server: ranks that share a server."""
+    carries its calls. per_server: ranks that share a server. word: bytes of a value of sums."""
     model = job.model
     if not isinstance(model, str) and model.transformer is not None:
-        chosen = _drawn_experts(model, folder, per_server)
+        chosen = _drawn_experts(model, folder, per_server, word)
         if model.serves:
             served = _inference(model, job.parallel, folder, chosen)
             return InferenceSource(served, job.scale, routes)
@@ -69,17 +69,17 @@ def source_of(
     packets, rows = job.tokens_in_packets, None
     if file.suffix == simai.SUFFIX and model.experts is not None:
         assert model.experts.token_bytes is not None
-        chosen = _drawn_experts(model, folder, per_server)
+        chosen = _drawn_experts(model, folder, per_server, word)
         packets, rows = False, simai.RowExperts(token_bytes=model.experts.token_bytes, **chosen)
     return FileSource(str(file), job.scale, model.replicas, model.stage, routes, packets, rows)
 
 
-def _drawn_experts(model: RankModel, folder: Path, per_server: int) -> Fields:
+def _drawn_experts(model: RankModel, folder: Path, per_server: int, word: int) -> Fields:
     """Fields of expert_calls.DrawnExperts. Raises UserError."""
     if (asked := model.experts) is None:
         return {}
     found: Fields = {"experts": asked.calls, "skew": asked.skew, "routing_seed": asked.seed}
-    found |= {"number": asked.number or 0, "top_k": asked.top_k or 0}
+    found |= {"number": asked.number or 0, "top_k": asked.top_k or 0, "word": word}
     found |= {"capacity": asked.capacity, "per_server": per_server if asked.calls == RAILS else 1}
     if asked.counts is not None:
         assert model.transformer is not None

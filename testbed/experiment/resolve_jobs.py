@@ -193,7 +193,8 @@ def _of_ranks(path: KeyPath, job: Job, known: Known) -> Loaded:
         own = format_of(known.get("system")).name
         sums = tuple((name, "" if each == own else each) for name, each in job.sums.items())
         routes = replace(routes or AlgorithmRules(), sums=sums)
-    source = rank_jobs.source_of(job, known["folder"], routes, per_server)
+    word = format_of(known.get("system")).bits // 8
+    source = rank_jobs.source_of(job, known["folder"], routes, per_server, word)
     trace = rank_jobs.rank_trace(source, _compute_scale(job))
     update: Known = {"model": rank_jobs.resolved_model(job, source, known["folder"])}
     if size := known.get("values_per_packet"):

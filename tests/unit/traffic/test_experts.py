@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
 
-from testbed.traffic.expert_calls import FLOWS, RAILS, SETS, _parts, _steps
+from testbed.traffic.expert_calls import FLOWS, PACKETS, RAILS, SETS, _parts, _steps
 from testbed.traffic.expert_routing import ExpertRouting, read_counts
+from testbed.traffic.rank_calls import load_groups
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.rank_layout import Exchange
+from testbed.traffic.rank_source import TransformerSource
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 from tests.support.graph_laws import hold_graph
@@ -216,6 +218,16 @@ def test_flows_bring_each_rank_its_tokens_and_their_owner_the_answers(routing, t
         sets = routing.sets_of(owner, held[owner], 1, 0).items()
         wanted = [10 * sum(n for to, n in sets if other in to) for other in ranks]
         assert list(there[owner]) == [back[other][owner] for other in ranks] == wanted
+
+
+def test_a_token_has_its_bytes_on_the_wire_whatever_bits_sums_have():
+    """And an answer a value of the sum's bits for each of its numbers, of 16 bits."""
+    for word in (2, 4):
+        source = TransformerSource(replace(MADE, experts=PACKETS, word=word))
+        for group in load_groups(source, 64):
+            for call in (each for each in group.calls if group.of_tokens):
+                moved = word if call.node.kind == "dispatch" else 2
+                assert call.values == -(-call.node.bytes // moved)
 
 
 def test_what_goes_on_inside_waits_for_what_has_crossed():
