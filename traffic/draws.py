@@ -8,8 +8,10 @@ logarithm, whose last digit differs from library to library.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
+from itertools import accumulate
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
@@ -39,12 +41,8 @@ class Stream:
 
     def weighted(self, weights: Sequence[int]) -> int:
         """A place in `weights`, each as likely as its weight says; weights are whole, not all 0."""
-        drawn = self.below(sum(weights))
-        for place, weight in enumerate(weights):
-            drawn -= weight
-            if drawn < 0:
-                return place
-        raise AssertionError("a number below the sum of the weights")
+        sums = [*accumulate(weights)]
+        return bisect_right(sums, self.below(sums[-1]))
 
     def sample(self, things: Sequence[str], count: int) -> list[str]:
         """`count` of the things, in random order."""

@@ -99,23 +99,28 @@ class ExpertRouting:
 
     def weights(self, layer: int) -> list[int]:
         """Of each expert."""
-        if self.counts:
-            return [*self.counts[layer if len(self.counts) > 1 else 0]]
-        context = Context(prec=30)
-        exponent = Decimal(repr(-self.skew))
-        by_place = [
-            max(1, int(UNIT * context.power(Decimal(place + 1), exponent)))
-            for place in range(self.experts)
-        ]
-        shuffled = [*range(self.experts)]
-        stream = Stream(self.seed, ROUTES, layer)
-        for last in range(self.experts - 1, 0, -1):
-            other = stream.below(last + 1)
-            shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
-        return [by_place[place] for place in shuffled]
+        return [*_weights(self, layer)]
 
 
 @lru_cache(maxsize=4096)
+def _weights(routing: ExpertRouting, layer: int) -> list[int]:
+    if routing.counts:
+        return [*routing.counts[layer if len(routing.counts) > 1 else 0]]
+    context = Context(prec=30)
+    exponent = Decimal(repr(-routing.skew))
+    by_place = [
+        max(1, int(UNIT * context.power(Decimal(place + 1), exponent)))
+        for place in range(routing.experts)
+    ]
+    shuffled = [*range(routing.experts)]
+    stream = Stream(routing.seed, ROUTES, layer)
+    for last in range(routing.experts - 1, 0, -1):
+        other = stream.below(last + 1)
+        shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
+    return [by_place[place] for place in shuffled]
+
+
+@lru_cache(maxsize=16_384)  # calls of owners, which all ranks of a group ask for
 def _sets(
     routing: ExpertRouting, source: int, tokens: int, which: tuple[int, ...]
 ) -> tuple[Counter[Targets], int]:
