@@ -44,7 +44,7 @@ def shipped():
 FEWER = {
     "baselines": 3,
     "buffers": 3,
-    "combine": 3,
+    "combine": 1,
     "collateral": 3,
     "errors": 3,
     "experts": 1,
