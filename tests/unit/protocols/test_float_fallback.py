@@ -10,6 +10,7 @@ import pytest
 from testbed.protocols import wire
 from tests.support.one_host import BASE, OneServer, OneWorker, Packet
 
+EVERYBODY = (0, 1, 2, 3)
 FIRST = 1  # the workers' destinations begin here
 TRACE = {"trace": "smallcnn", "workers": 4, "window": 9}
 
@@ -92,6 +93,24 @@ def test_a_sum_that_has_overflowed_on_its_way_is_wanted_as_floats():
     (result,) = one.step(10, came)
     assert result.flags & wire.FLOAT and floats_of(result) == [4e9, -8.0, 2.0, 6.0]
     assert (result.kind, result.bitmap, result.destination) == (wire.RESULT, 0b1111, 0)
+
+
+def test_an_overflow_at_the_server_is_wanted_as_floats():
+    one = server()
+    one.step(1, one.gradient(5, 0, numbers=[2**31 - 1, 0, 0, 0]))
+    sent = one.step(2, one.gradient(5, 1, numbers=[1, 0, 0, 0]))
+    asks = [p for p in sent if p.kind == wire.ASK]
+    assert [(p.destination - FIRST, p.flags) for p in asks] == [(w, wire.FLOAT) for w in EVERYBODY]
+    for w in EVERYBODY:
+        came = with_floats(one, wire.GRADIENT, 5, w, 0, 0, 0, bitmap=1 << w, sender=w)
+        sent = one.step(10 + w, came)
+    assert floats_of(sent[0]) == [6.0, 0.0, 0.0, 0.0] and sent[0].flags & wire.OVERFLOW
+
+
+def test_where_nobody_sends_floats_they_are_foreign():
+    one = OneServer("esa")
+    one.step(1, with_floats(one, wire.GRADIENT, 5, 1, 2, 3, 4, bitmap=1, sender=0))
+    assert one.counters["foreign"] == 1
 
 
 def test_one_workers_floats_make_it_a_sum_of_floats():

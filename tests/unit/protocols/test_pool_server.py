@@ -75,6 +75,27 @@ def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
     assert result.flags == 0
 
 
+def test_what_no_member_can_have_sent_is_foreign():
+    server = new()
+    short = server.gradient(0, 0)
+    short.length = FULL - 4
+    version = server.gradient(0, 0)
+    version.row[0] ^= np.uint32(0x30)
+    foreign = [
+        short,
+        version,
+        server.gradient(0, 0, job=1),
+        server.gradient(0, 0, bitmap=0),
+        server.gradient(0, 0, bitmap=0b1001),
+        server.gradient(0, 0, bitmap=1 << 31),
+        server.gradient(0, 0, iteration=1),  # nobody can be done with iteration 0
+        server.result(0),
+    ]
+    for count, packet in enumerate(foreign, 1):
+        assert server.step(count, packet) == []
+        assert server.counters == {"foreign": count}
+
+
 def iterations(server: OneServer, *numbers: int) -> None:
     for iteration in numbers:
         packets = [server.gradient(f, *EVERYBODY, iteration=iteration) for f in range(9)]

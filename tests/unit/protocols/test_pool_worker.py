@@ -87,6 +87,19 @@ def test_a_loss_lets_all_timers_be_believed(kind, flags, proof):
     assert sorted(fragments(sent)) == ([0, 3, 5, 6, 7, 8] if proof else [0])
 
 
+@pytest.mark.parametrize("losses", [False, True])
+def test_missing_results_are_guesses_until_packets_get_lost(losses):
+    """A slower worker may have sent 5, 6 and 7 just now."""
+    worker = new(timeout="adaptive", order="fifo", window=3)
+    assert fragments(worker.step(1000)) == [4, 5, 6]
+    assert fragments(worker.step(2000, worker.result(4))) == [7]
+    worker.state.guesses = 9 if losses else 0
+    waited = worker.result(7, flags=wire.RESEND | wire.REMINDED)  # not a round trip
+    assert fragments(worker.step(2000 + 20 * MS, waited)) == [8]
+    sent = worker.step(2000 + 40 * MS, worker.result(8))
+    assert sorted(p.fragment for p in sent if p.flags) == ([5, 6] if losses else [5])
+
+
 def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
     worker = new()
     worker.step(0)

@@ -97,6 +97,31 @@ def test_what_was_only_slow_is_not_sent_again(ends):
     assert two.source.links.state.again == 0 and two.source.counters[0].retransmissions == 0
 
 
+def test_a_source_two_iterations_ahead_is_refused_until_the_target_follows(ends):
+    two = ends(5, 3)
+    for iteration in range(2):
+        flows.start_transfers(two.source, 0, iteration)
+        two.take(two.target, two.all_sent(two.source, iteration), iteration)
+        two.take(two.source, two.all_sent(two.target, 100 * MS), 100 * MS)
+    assert [end[1] for end in two.ended(two.target)] == [0, 1]
+    flows.start_transfers(two.source, 0, 2)
+    probe = two.all_sent(two.source, 101 * MS)
+    assert len(probe) == 1, "the target has said that it is in iteration 0"
+    two.take(two.target, probe, 101 * MS)
+    assert two.target.counters[0].results == 10
+    (refusal,) = two.all_sent(two.target, 101 * MS)
+    assert wire.word(refusal[0], wire.HEADER_WORDS) == 0
+    two.take(two.source, [refusal], 101 * MS)
+    assert two.all_sent(two.source, 101 * MS) == []
+    flows.begin(two.target, None, 1)
+    two.take(two.source, two.all_sent(two.target, 102 * MS), 102 * MS)
+    two.take(two.target, two.all_sent(two.source, 102 * MS), 102 * MS)
+    assert two.target.counters[0].results == 14  # all but the refused one
+    host_links.give_up(two.source.links, 0, 300 * MS)
+    two.take(two.target, two.all_sent(two.source, 300 * MS), 300 * MS)
+    assert two.ended(two.target) == [(0, 2, 300 * MS)]
+
+
 def test_swift_narrows_the_window_after_a_long_round_trip(tmp_path):
     two = Ends(tmp_path, 64, more="transport: {congestion_control: swift, window: 64 packets}\n")
     flows.start_transfers(two.source, 0, 0)

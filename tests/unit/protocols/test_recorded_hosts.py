@@ -56,6 +56,7 @@ WORKERS: dict[str, dict[str, Any]] = {
     "switchml with 16 bits": {"keys": SHORT, "zeros": "header_only", "aggregators": 6},
     "switchml of recorded gradients": {"timeout": "2 ms", **RECORDED},
     "switchml of recorded gradients, 16 bits": {"keys": SHORT, "aggregators": 64, **RECORDED},
+    "switchml of recorded gradients, 8 bits": {"sum": "int8", "timeout": "2 ms", **RECORDED},
     "tree": {"keys": KEEPS, "timeout": "2 ms", "workers": 4},
     "tree on a link": {"keys": f"{LINK}\n{KEEPS}", "workers": 5, "aggregators": 8},
     "ring": {"number": 1, "window": 40, "timeout": "2 ms"},
