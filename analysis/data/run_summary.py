@@ -104,8 +104,8 @@ def iteration_times(results: Results) -> pd.DataFrame:
 def jobs(results: Results) -> pd.DataFrame:
     """One row per repetition and job. Beside columns of table jobs:
 
-    fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that
-    switches completed / fragments; NaN if unknown, see `_whole_completions`), jct_ns,
+    fragments (of all iterations), ps_packets_per_fragment (NaN: `of_tokens`), in_switch_share
+    (fragments that switches completed / fragments; NaN: unknown, `_whole_completions`), jct_ns,
     samples_per_s (of all workers, from the job's start to its end; NaN without a batch size),
     scaling_efficiency (compute_ns / that time: samples/s against as many workers that never wait),
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
@@ -117,6 +117,7 @@ def jobs(results: Results) -> pd.DataFrame:
     out["jct_ns"] = table["jct_ns"].astype("float64")
     out["fragments"] = table["fragments"] * table["iterations"]
     out["ps_packets_per_fragment"] = table["ps_packets"].astype("float64") / out["fragments"]
+    out.loc[out["job"].isin(of_tokens(results)), "ps_packets_per_fragment"] = np.nan
     added = table["layers_ns"].astype("float64").fillna(0)
     running = (table["end_ns"].astype("float64") - table["start_ns"] + added) / 1e9
     samples = table["workers"] * table["batch"].astype("float64") * table["iterations"]
@@ -130,6 +131,17 @@ def jobs(results: Results) -> pd.DataFrame:
     for name, found in (("mean", times.mean()), ("min", times.min()), ("max", times.max())):
         out[f"iteration_{name}_ns"] = _of_jobs(out, _by_job(found)) + added / table["iterations"]
     return communication(results, out)
+
+
+def of_tokens(results: Results) -> set[int]:
+    """Jobs whose tokens name their ranks in packets. Of these not the PS gets the sums, but the
+    tokens' owner."""
+    models = [job.get("model") for job in results.experiment.get("jobs") or ()]
+    return {
+        number
+        for number, model in enumerate(models)
+        if isinstance(model, dict) and (model.get("experts") or {}).get("calls") == "packets"
+    }
 
 
 def _by_job(found: pd.Series) -> ByJob:
@@ -400,11 +412,12 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
         fragments = group["fragments"].sum() or np.nan  # 0 of programs that only use gloo
         completed = group["in_switch_share"] * group["fragments"]
+        to_ps = group["ps_packets"].mask(group["job"].isin(of_tokens(results)))
         alive = group[group["outcome"] != "killed"]
         summed = group["job"].isin(own)
         row = {
             "repetition": repetition,
-            "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
+            "ps_packets_per_fragment": _total(to_ps) / fragments,
             "in_switch_share": _total(completed) / fragments,
             "jct_mean_ns": _mean(alive["jct_ns"]),
             **_by_kind(alive),

@@ -15,7 +15,7 @@ from p4fabric.netfile.law import Held, Place, law
 
 from testbed.analysis.data import critical_path, departure_data, loss_data
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
-from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.run_summary import of_tokens, summary
 from testbed.analysis.laws.tables import Tables, of_results
 from testbed.results.counters import ABSORBED, LOSS_COLUMNS
 
@@ -84,7 +84,7 @@ def of_jobs(results: Results, held: Held) -> None:
     frames = summary(results)
     jobs, runs = _by(frames["jobs"], "repetition", "job"), _by(frames["run"], "repetition")
     for run in of_results(results):
-        _jobs_of(run, jobs, runs[run.number,], held)
+        _jobs_of(run, jobs, runs[run.number,], held, of_tokens(results))
 
 
 @law(
@@ -107,7 +107,7 @@ def of_paths(results: Results, held: Held) -> None:
             held.equal(place, "waiting", int(waiting[rows.index].sum()), "nothing", 0)
 
 
-def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:
+def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held, owned: set[int]) -> None:
     spans: defaultdict[int, list[Exact]] = defaultdict(list)
     last: dict[tuple, int | None] = {}
     for job, worker, number, start, end in sorted(
@@ -146,7 +146,7 @@ def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:
             exact["in_switch_share"] = min(Fraction(sums[job], fragments * number), Fraction(1))
         row = summaries[run.number, job]
         for column, value in exact.items():
-            if column == "ps_packets_per_fragment" and not fragments:
+            if column == "ps_packets_per_fragment" and (not fragments or job in owned):
                 continue
             found = row[column]
             _agree(held, f"job {name}", column, float("nan") if _is_na(found) else found, value)

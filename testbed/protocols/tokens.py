@@ -36,6 +36,7 @@ from testbed.protocols import (
     given,
     lag,
     payload,
+    priority,
     send_scoreboard,
     sizes,
     unproven_losses,
@@ -58,7 +59,6 @@ OWNER = 0
 NOTHING = -1
 FEWEST = 4  # chunks that an owner begins with
 GAP = 16  # chunks before a whole one that are looked at
-PRIORITY = 128  # of a gradient in a pool
 
 WINDOW = record(
     "next",  # place of the chunk that the owner sends next
@@ -81,6 +81,7 @@ class Tokens(NamedTuple):
     wanted: np.ndarray  # int64[T, B], the members of each call, as words of a packet
     mine: np.ndarray  # uint8[T], 1: this worker takes part
     down: np.ndarray  # uint8[T], 1: a dispatch
+    level: np.ndarray  # int64[T], priority of its gradients in a pool
     chunk: np.ndarray  # int64[S], number of the chunk in flight
     busy: np.ndarray  # uint8[S]
     attempts: np.ndarray  # uint8[S]
@@ -134,6 +135,9 @@ def new_worker(spec: HostSpec) -> Tokens:
         wanted=wanted,
         mine=np.array(takes_part, np.uint8),
         down=np.array([gives == given.ONE for _, _, gives in job.shares], np.uint8),
+        level=np.array(
+            [each or priority.MIDDLE for each in job.levels or (0,) * tensors], np.int64
+        ),
         chunk=np.full(slots, NOTHING, np.int64),
         busy=np.zeros(slots, np.uint8),
         attempts=np.zeros(slots, np.uint8),
@@ -396,7 +400,8 @@ def _write(worker, scoreboard, row, number, kind, flags):
     tensor = scoreboard.tensor[fragment]
     base, index = wire.HEADER_WORDS + config.bitmap_words, _index(worker, number)
     node = worker.trees.number[worker.trees.of[number % config.window]]
-    wire.write_header(row, kind, PRIORITY, flags, config.job, node, number, index, config.number)
+    level = worker.level[tensor]
+    wire.write_header(row, kind, level, flags, config.job, node, number, index, config.number)
     if (kind == wire.RESULT) != (worker.down[tensor] == 1):
         values.write_zeros(row, base, base + scoreboard.state.values)
     else:

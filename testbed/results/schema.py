@@ -223,7 +223,11 @@ class JobRow(_Row):
         int, _count("values per iteration and worker; for a program, the mean of its ranks")
     ]
     fragments: Annotated[
-        int, _count("fragments per iteration; for a program, the sums of all its groups")
+        int,
+        _count(
+            "fragments per iteration; for a program, the sums of all its groups, without those that"
+            " an algorithm of hosts beside its system has added"
+        ),
     ]
     batch: Annotated[
         int | None,

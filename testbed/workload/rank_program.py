@@ -114,7 +114,10 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
         "values_due": sum(map(_values_due, spec.members))
         + spec.job.iterations * int(received.values.sum()),
         "sums": sum(
-            each.job.iterations * each.job.fragments / each.job.workers for each in spec.members
+            each.job.iterations * each.job.fragments / each.job.workers
+            for each in spec.members
+            # Columns about switches do not count what hosts add up instead.
+            if each.job.system == spec.job.system or not SYSTEMS[each.job.system].algorithm
         ),
         "collectives": [
             {"job": part.job, "worker": part.rank} | dict(zip(keys, (*key, *counted), strict=True))

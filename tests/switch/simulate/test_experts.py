@@ -10,6 +10,9 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.transports import LOSSLESS_TIMEOUT_NS
 
 from testbed.experiment import load_text
+from testbed.protocols.tokens import new_worker
+from testbed.schemes import set_up
+from testbed.setup.host_specs import host_specs
 from tests.support.budget import Budget
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks
@@ -78,6 +81,14 @@ def test_what_a_pool_keeps_is_asked_for_also_where_links_lose_nothing(system, tm
     (job,) = tables["jobs"]
     assert job["exact"] and job["retransmissions"]
     assert job["jct_ns"] < LOSSLESS_TIMEOUT_NS
+
+
+def test_tokens_in_packets_have_the_priorities_of_their_calls(tmp_path):
+    spec = experiment(tmp_path, exchange(3, [(1, 2)], 900), 3, "esa", calls="packets")
+    job = spec.jobs[0].model_copy(update={"priorities": {"combine": 3, "dispatch": 200}})
+    setup = set_up(spec.model_copy(update={"jobs": (job,)}))
+    (tokens,) = (each for each in host_specs(setup)[0].members if each.job.wanted)
+    assert sorted(new_worker(tokens).level) == [3, 200]
 
 
 TOPOLOGIES = (

@@ -39,6 +39,15 @@ def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):
     assert found["computation_ns"].tolist() == [plain[0], 7e6] and plain[1] != 7e6
 
 
+def test_of_tokens_in_packets_owners_get_the_sums_and_no_server(tmp_path):
+    results = read(write_run(tmp_path))
+    owned = {"model": {"transformer": "mixtral-8x7b", "experts": {"calls": "packets"}}}
+    results.experiment["jobs"] = [{"model": "resnet50"}, owned]
+    found = summary(results)
+    assert found["jobs"]["ps_packets_per_fragment"].isna().tolist() == [False, True]
+    assert found["run"]["ps_packets_per_fragment"].isna().all()
+
+
 def test_an_empty_folder_has_empty_frames(tmp_path):
     found = summary(read(Writer.create(tmp_path, "empty", "", ENVIRONMENT).folder))
     assert {name: len(frame) for name, frame in found.items()} == dict.fromkeys(found, 0)
