@@ -64,6 +64,18 @@ def finish(ring: OneWorker, iteration: int, now: int) -> list[Packet]:
     return ring.step(now, *parts) + ring.step(now + 1, *wholes)
 
 
+@pytest.mark.parametrize("order, expected", [("front", [2, 0, 3, 5, 6]), ("fifo", [5, 6, 3, 2, 0])])
+def test_the_front_or_what_waits_longest_goes_first(order, expected):
+    ring = new(window=1, order=order)
+    sent = ring.step(0, partial(ring, 5, index=50), partial(ring, 2, index=51))
+    found = []
+    for now in range(1, 6):
+        (packet,) = data(sent)
+        found.append(packet.fragment)
+        sent = ring.step(now, ack(ring, packet.index))
+    assert found == expected
+
+
 @pytest.mark.parametrize("flags", [0, wire.OVERFLOW])
 @pytest.mark.parametrize("extreme", [0, 2**31 - 1, -(2**31)])
 def test_a_sum_that_leaves_int32_is_flagged(flags, extreme):
