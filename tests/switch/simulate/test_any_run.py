@@ -105,3 +105,19 @@ jobs: [{{name: a, model: {program}, workers: 4, iterations: 1, placement: spread
 """
     (job,) = run_virtual(load_text(text))["jobs"]
     assert job["exact"]
+
+
+def test_gradients_that_pass_by_plan_have_no_event_when_a_server_asks_for_them_first():
+    """GRID's plan lets those of one worker pass, and the server asked before it had sent any."""
+    text = """
+runtime: virtual
+topology: {kind: star, hosts: 4}
+links: {bandwidth: 1 Gbit/s}
+switches: {capacity: 1 Gbit/s, burst: 3 packets}
+system: {name: grid, timeout: 2 ms}
+memory: {aggregators: 8}
+faults: [{at: 0 s, fault: slow, job: a, worker: 2, factor: 3, for: 1 s}]
+jobs: [{name: a, model: alexnet, workers: 3, iterations: 1, scale: 0.0001, compute_scale: 0.3}]
+"""
+    tables = run_virtual(load_text(text))  # holds the laws
+    assert "not_aggregated" not in {row["cause"] for row in tables["departures"]}
