@@ -314,7 +314,7 @@ def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     [
         ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 16, 10),
         ("p4/admission.p4", "tests/switch/p4/test_forward.py", 16, 1),
-        (f"{ARCHITECTURES}/v1model/passes.h", "p4engine/tests/switch/test_p4_v1model.py", 4, 1),
+        (f"{ARCHITECTURES}/v1model/passes.h", "p4engine/tests/switch/test_p4_passes.py", 12, 2),
         (f"{ARCHITECTURES}/v1model/hashes.py", "p4engine/tests/switch/test_p4_language.py", 16, 4),
     ],
 )
