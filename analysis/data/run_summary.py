@@ -402,6 +402,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     """
     rows = []
     own, lost = programs(results), loss_data.lost_packets(results)
+    owned = of_tokens(results)
     kept, hosts = _of_sums(results), results.hosts
     sent = hosts[hosts["role"] == "worker"].groupby("repetition")["bytes_sent"].sum()
     links = results.links  # one that is between switches has a row at both of its ends
@@ -412,7 +413,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
         fragments = group["fragments"].sum() or np.nan  # 0 of programs that only use gloo
         completed = group["in_switch_share"] * group["fragments"]
-        to_ps = group["ps_packets"].mask(group["job"].isin(of_tokens(results)))
+        to_ps = group["ps_packets"].mask(group["job"].isin(owned))
         alive = group[group["outcome"] != "killed"]
         summed = group["job"].isin(own)
         row = {

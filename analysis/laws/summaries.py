@@ -83,8 +83,9 @@ def _by(frame: pd.DataFrame, *keys: str) -> dict[tuple, dict[str, Any]]:
 def of_jobs(results: Results, held: Held) -> None:
     frames = summary(results)
     jobs, runs = _by(frames["jobs"], "repetition", "job"), _by(frames["run"], "repetition")
+    owned = of_tokens(results)
     for run in of_results(results):
-        _jobs_of(run, jobs, runs[run.number,], held, of_tokens(results))
+        _jobs_of(run, jobs, runs[run.number,], held, owned)
 
 
 @law(
