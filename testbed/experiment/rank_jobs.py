@@ -202,7 +202,7 @@ def rank_trace(source: Source, compute_scale: float) -> Trace:
     else:
         file = of_all(source.path)
     ranks = program.ranks
-    if isinstance(source, InferenceSource) and source.inference.arrivals:
+    if _stands_for_clients(source):
         ranks = ranks[:-1]  # the one that stands for clients waits
     compute_ns = sum(node.duration_ns for nodes in ranks for node in nodes if node.kind == COMPUTE)
     mean_ns = round(compute_ns * compute_scale / len(ranks))
@@ -288,7 +288,11 @@ def problems_of(trace: Trace, job: Job, parts: Parts) -> Sequence[tuple[str, str
 
 def has_clients(job: Job) -> bool:
     """True if the last rank of a job stands for clients, who send requests at given times."""
-    source = rank_source.of(job.trace().ranks)
+    return _stands_for_clients(rank_source.of(job.trace().ranks))
+
+
+def _stands_for_clients(source: Source) -> bool:
+    """The same of the program that a source gives."""
     return isinstance(source, InferenceSource) and bool(source.inference.arrivals)
 
 
