@@ -97,78 +97,45 @@ def test_a_full_table_says_so(controller):
     assert refused(controller, ("INSERT", ids.station("20"))) == ["RESOURCE_EXHAUSTED"]
 
 
+KEY = "match { field_id: 1 exact { value: 'a' } }"
+TERNARY = "match { field_id: 1 ternary { value: 'a' mask: 'a' } }"
+DROP = "action { action { action_id: $drop } }"
+NOTHING = "action { action { action_id: $NoAction } }"
+NONSENSE = {
+    "NOT_FOUND": (
+        "table_id: 1",
+        "table_id: $send",
+        f"table_id: $chosen {KEY} action {{ action_profile_member_id: 4 }}",
+    ),
+    "PERMISSION_DENIED": (
+        f"table_id: $rules priority: 1 {NOTHING}",
+        f"table_id: $fixed priority: 7 {TERNARY} {NOTHING}",
+    ),
+    "INVALID_ARGUMENT": (
+        "table_id: $stations",
+        "table_id: $stations match { field_id: 1 exact { value: '' } }",
+        "table_id: $stations match { field_id: 9 exact { value: 'a' } }",
+        f"table_id: $stations {TERNARY}",
+        f"table_id: $stations priority: 3 {KEY} {DROP}",
+        f"table_id: $stations {KEY} action {{ action {{ action_id: $send }} }}",
+        f"table_id: $stations {KEY} action {{ action {{ action_id: $learn }} }}",
+        f"table_id: $stations {KEY} action {{ action_profile_member_id: 1 }}",
+        f"table_id: $stations {KEY} idle_timeout_ns: 5 {DROP}",
+        f"table_id: $rules {DROP}",
+        "table_id: $rules priority: 1"
+        f" match {{ field_id: 1 ternary {{ value: '\\1' mask: '\\2' }} }} {DROP}",
+        "table_id: $rules priority: 1"
+        f" match {{ field_id: 2 range {{ low: '\\2' high: '\\1' }} }} {DROP}",
+        "table_id: $prefixes match { field_id: 1 lpm { value: '\\1' prefix_len: 40 } }"
+        f" match {{ field_id: 2 exact {{ value: '\\1' }} }} {NOTHING}",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    "text, code",
-    [
-        ("table_id: 1", "NOT_FOUND"),
-        ("table_id: $send", "NOT_FOUND"),
-        ("table_id: $stations", "INVALID_ARGUMENT"),
-        ("table_id: $stations match { field_id: 1 exact { value: '' } }", "INVALID_ARGUMENT"),
-        ("table_id: $stations match { field_id: 9 exact { value: 'a' } }", "INVALID_ARGUMENT"),
-        (
-            "table_id: $stations match { field_id: 1 ternary { value: 'a' mask: 'a' } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $stations priority: 3 match { field_id: 1 exact { value: 'a' } }"
-            " action { action { action_id: $drop } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $stations match { field_id: 1 exact { value: 'a' } }"
-            " action { action { action_id: $send } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $stations match { field_id: 1 exact { value: 'a' } }"
-            " action { action { action_id: $learn } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $stations match { field_id: 1 exact { value: 'a' } }"
-            " action { action_profile_member_id: 1 }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $stations match { field_id: 1 exact { value: 'a' } } idle_timeout_ns: 5"
-            " action { action { action_id: $drop } }",
-            "INVALID_ARGUMENT",
-        ),
-        ("table_id: $rules action { action { action_id: $drop } }", "INVALID_ARGUMENT"),
-        (
-            "table_id: $rules priority: 1 action { action { action_id: $NoAction } }",
-            "PERMISSION_DENIED",
-        ),
-        (
-            "table_id: $rules priority: 1"
-            " match { field_id: 1 ternary { value: '\\1' mask: '\\2' } }"
-            " action { action { action_id: $drop } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $rules priority: 1 match { field_id: 2 range { low: '\\2' high: '\\1' } }"
-            " action { action { action_id: $drop } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $prefixes match { field_id: 1 lpm { value: '\\1' prefix_len: 40 } }"
-            " match { field_id: 2 exact { value: '\\1' } }"
-            " action { action { action_id: $NoAction } }",
-            "INVALID_ARGUMENT",
-        ),
-        (
-            "table_id: $fixed priority: 7 match { field_id: 1 ternary { value: 'a' mask: 'a' } }"
-            " action { action { action_id: $NoAction } }",
-            "PERMISSION_DENIED",
-        ),
-        (
-            "table_id: $chosen match { field_id: 1 exact { value: 'a' } }"
-            " action { action_profile_member_id: 4 }",
-            "NOT_FOUND",
-        ),
-    ],
+    "code, text", [(code, text) for code, texts in NONSENSE.items() for text in texts]
 )
-def test_entries_that_make_no_sense_are_refused(controller, text, code):
+def test_entries_that_make_no_sense_are_refused(controller, code, text):
     before = controller.read(entity("table_entry {}"))
     text = "table_entry { " + text + " }"
     assert refused(controller, ("INSERT", controller.ids.entity(text))) == [code]

@@ -48,27 +48,23 @@ def test_every_experiment_is_sound_and_has_a_stranger():
         assert plan.stranger not in plan.experiment.replace(",", " ").replace("]", " ").split()
 
 
+H2 = "the process of host h2 (worker 0 of job a)"
+
+
+def killed(kind: str, what: str, told: str) -> Ended:
+    """A run that has failed after a kill, and what it says was killed."""
+    return ended(1, happened("kill", kind, what), **failed(f"{told} was killed by signal 9"))
+
+
 @pytest.mark.parametrize(
     "sound",
     [
         ended(),
         ended(130, happened("signal", "runner", "the runner", "SIGINT"), state="interrupted"),
         ended(-9, happened("signal", "runner", "the runner"), state="killed"),
-        ended(
-            1,
-            happened("kill", "host", "ina host h2"),
-            **failed("the process of host h2 (worker 0 of job a) was killed by signal 9"),
-        ),
-        ended(
-            1,
-            happened("kill", "namespace", "ina namespace s1"),
-            **failed("the process that holds the namespace of s1 was killed by signal 9"),
-        ),
-        ended(
-            1,
-            happened("kill", "pool", "ina host pool"),
-            **failed("the host pool (process 12) was killed by signal 9"),
-        ),
+        killed("host", "ina host h2", H2),
+        killed("namespace", "ina namespace s1", "the process that holds the namespace of s1"),
+        killed("pool", "ina host pool", "the host pool (process 12)"),
     ],
 )
 def test_a_run_that_keeps_its_promises(sound):
@@ -88,22 +84,8 @@ def test_a_run_that_keeps_its_promises(sound):
         (ended(3), "exit code 3"),
         (ended(2, errors="error: no\n", state=""), "refused"),
         (ended(1, **failed("nobody did anything")), "not the one"),
-        (
-            ended(
-                1,
-                happened("kill", "host", "ina host h2"),
-                **failed("the process of host h22 (worker 0 of job a) was killed by signal 9"),
-            ),
-            "not the one",
-        ),
-        (
-            ended(
-                1,
-                happened("kill", "pool", "ina host pool"),
-                **failed("the process of host h2 (worker 0 of job a) was killed by signal 9"),
-            ),
-            "not the one",
-        ),
+        (killed("host", "ina host h2", H2.replace("h2", "h22")), "not the one"),
+        (killed("pool", "ina host pool", H2), "not the one"),
         (ended(1, happened("kill", "host", "ina host h2"), errors="failed: x\n"), "not the one"),
         (ended(130, state="interrupted"), "nobody sent"),
         (ended(-9, state="killed"), "nobody did it"),

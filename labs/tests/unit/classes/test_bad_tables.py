@@ -9,7 +9,11 @@ from labs.tests.support.class_folders import ROSTER, hand_in, write_class
 
 QUESTIONS = "student,lab,q1,q2,q3,q4,comment\n"
 OVERRIDES = "student,lab,test,points,reason\n"
-WITH_DEADLINE = ROSTER.replace("email\n", "email,lab2\n", 1)
+
+
+def roster(*columns: str) -> str:
+    """The class's students, with empty columns behind theirs."""
+    return ROSTER.replace("email\n", ",".join(["email", *columns]) + "\n", 1)
 
 
 @pytest.fixture
@@ -33,28 +37,16 @@ def folder(tmp_path):
         ("roster.csv", ROSTER + "zoe,1,,zoe\n", ":5: email: 'zoe' is no e-mail address"),
         ("roster.csv", ROSTER + "zoe,1,,,,\n", ":5: 6 cells in a table of 4 columns"),
         ("roster.csv", ROSTER + 'zoe,1,"Zoe\n', ":5: this is no CSV"),
-        ("roster.csv", WITH_DEADLINE + "z,1,,,soon\n", ":5: lab2: 'soon' is no time such as"),
-        ("roster.csv", WITH_DEADLINE + "z,1,,,2026-02-30\n", ":5: lab2: '2026-02-30' is no time"),
+        ("roster.csv", roster("lab2") + "z,1,,,soon\n", ":5: lab2: 'soon' is no time such as"),
+        ("roster.csv", roster("lab2") + "z,1,,,2026-02-30\n", ":5: lab2: '2026-02-30' is no time"),
+        ("roster.csv", roster("lab5"), ":1: lab5: the course has no lab5"),
+        ("roster.csv", roster("lab2", "lab2_aggregation"), ":1: lab2: lab2_aggregation has two"),
         (
             "roster.csv",
-            ROSTER.replace("email", "email,lab5", 1),
-            ":1: lab5: the course has no lab5",
-        ),
-        (
-            "roster.csv",
-            ROSTER.replace("email", "email,lab2,lab2_aggregation", 1),
-            ":1: lab2: lab2_aggregation has two columns",
-        ),
-        (
-            "roster.csv",
-            ROSTER.replace("email", "email,extra_days", 1) + "z,1,,,many\n",
+            roster("extra_days") + "z,1,,,many\n",
             ":5: extra_days: 'many' is no number",
         ),
-        (
-            "questions.csv",
-            QUESTIONS + "zoe,2,5,5,5,5,\n",
-            ":2: student: 'zoe' is not in the roster",
-        ),
+        ("questions.csv", QUESTIONS + "zoe,2,5,5,5,5,\n", ":2: student: 'zoe' is not in the"),
         ("questions.csv", QUESTIONS + "ada,2,5,5,6,5,\n", ":2: q3: 6 is not from 0 to 5"),
         ("questions.csv", QUESTIONS + "ada,2,5,5,5,x,\n", ":2: q4: 'x' is no number"),
         ("questions.csv", QUESTIONS + "ada,99,5,5,5,5,\n", ":2: lab: there is no lab '99'"),
@@ -71,11 +63,7 @@ def folder(tmp_path):
         ("overrides.csv", OVERRIDES + "zoe,2,,1,why\n", ":2: student: 'zoe' is not in the roster"),
         ("overrides.csv", OVERRIDES + "ada,2,sums,11,why\n", ":2: points: 11 is not from 0 to 10"),
         ("overrides.csv", OVERRIDES + "ada,2,,21,why\n", ":2: points: 21 is not from 0 to 20"),
-        (
-            "overrides.csv",
-            OVERRIDES + "ada,2,smus,1,why\n",
-            ":2: test: lab2_aggregation has no test",
-        ),
+        ("overrides.csv", OVERRIDES + "ada,2,smus,1,why\n", ":2: test: lab2_aggregation has no"),
         ("overrides.csv", OVERRIDES + "ada,2,sums,1,\n", ":2: reason: give the reason"),
         ("overrides.csv", OVERRIDES + "ada,2,sums,,why\n", ":2: points: how many?"),
         (
