@@ -11,17 +11,23 @@ from tests.support.switches import OneSwitch
 SERVER_PORT = 4
 
 
-@pytest.mark.parametrize("able", [0, 2])
-def test_other_traffic_is_marked_if_it_says_that_it_can_be(able):
-    """The first packet is on the link at once, and the others wait for it."""
+RAMP = ", ecn_max_threshold: 5 packets, ecn_max_probability: 100 %"
+
+
+@pytest.mark.parametrize(
+    ("able", "ramp", "never", "always"), [(0, "", 8, 8), (2, "", 4, 4), (2, RAMP, 5, 6)]
+)
+def test_other_traffic_is_marked_if_it_says_that_it_can_be(able, ramp, never, always):
+    """The first packet is on the link at once, and the others wait for it. On a ramp from 3 to 5
+    packets, the packet that finds 3 has probability 0."""
     other = bytes(
         Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01")
         / IP(src="10.0.0.1", dst="10.0.0.4", tos=able)
         / UDP(sport=5, dport=6)
         / (b"x" * 60)
     )
-    links = "links: {bandwidth: 1 Gbit/s, ecn_threshold: 3 packets}"
-    switch = OneSwitch(keys=links).switch
+    links = f"bandwidth: 1 Gbit/s, ecn_threshold: 3 packets{ramp}"
+    switch = OneSwitch(keys=f"links: {{{links}}}").switch
     switch.queue_rate(1000, SERVER_PORT)
     for _ in range(8):
         switch.receive(1, other, 5_000)
@@ -29,5 +35,5 @@ def test_other_traffic_is_marked_if_it_says_that_it_can_be(able):
     packets = [Ether(data) for _, _, data in sent]
     assert [port for _, port, _ in sent] == [SERVER_PORT] * 8
     found = [packet[IP].tos for packet in packets]
-    assert {*found} == ({2, 3} if able else {0}) and found[0] == able
+    assert {*found[:never]} == {able} and {*found[always:]} <= {3}
     assert all(bytes(packet[UDP]) == bytes(Ether(other)[UDP]) for packet in packets)

@@ -224,11 +224,22 @@ def test_the_power_of_integers(exponent):
         assert a2tp.power(base, exponent) / a2tp.ONE == pytest.approx(exact, abs=5e-5)
 
 
-def new_worker():
+def test_the_share_of_a_window_is_the_smallest_that_was_wanted_in_the_one_before():
+    server, row = new_a2tp(-1), np.zeros(64, np.uint32)
+    for wanted in (a2tp.ONE // 2, a2tp.ONE, a2tp.ONE // 4, a2tp.ONE // 3):
+        for each in (a2tp.ONE, wanted, a2tp.ONE):
+            wire.set_extra(row, each)
+            a2tp.ServerRules.arrived(server, row)
+        for _ in range(server.rules.positions.index.size):
+            a2tp.ServerRules.completed(server, row.copy(), 0)
+        assert server.rules.share[0] == wanted
+
+
+def new_a2tp(number=0):
     memory = "memory: {aggregators: 64}"
     parts = {"topology": STAR, "bandwidth": "unlimited", "values": 16, "memory": memory}
     setup = setup_of(TEXT % {**parts, "system": "a2tp, window: 32"})
-    return new_machine(host_specs(setup)[0]).protocol
+    return new_machine(host_specs(setup)[number]).protocol
 
 
 def answered(worker, results: int, flags: int = 0, spent_ns: int = 1000) -> None:
@@ -238,7 +249,7 @@ def answered(worker, results: int, flags: int = 0, spent_ns: int = 1000) -> None
 
 
 def test_windows_change_once_per_window_by_the_published_rules():
-    worker, unit = new_worker(), worker_state.UNIT
+    worker, unit = new_a2tp(), worker_state.UNIT
     link = aggregators = 32.0
     alpha, beta = 0.0, 0.0
     for marked, contended in [(1, 0), (1, 1), (0, 1), (0, 1), (0, 1), (0, 0), (1, 1), (0, 0)]:
@@ -261,7 +272,7 @@ def test_windows_change_once_per_window_by_the_published_rules():
 
 
 def test_a_job_that_straggles_gives_back_aggregators_faster():
-    prompt, straggling = new_worker(), new_worker()
+    prompt, straggling = new_a2tp(), new_a2tp()
     for worker, spent_ns in ((prompt, 1000), (straggling, 8000)):
         answered(worker, 1)  # the shortest round trip
         answered(worker, 64 * 32, spent_ns=spent_ns)

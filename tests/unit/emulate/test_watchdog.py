@@ -143,6 +143,7 @@ def test_time_without_progress_begins_with_the_job(watch):
     beat(run, BEGUN + 2 * TIMEOUT)
     for host in run.hosts.hosts:
         host.row[board.ITERATION] = 0
+    assert run._check_progress(0, BEGUN + S - 1) is None and 0 not in run._seen
     run._seen[0] = 0, BEGUN + S
     with pytest.raises(RunError, match="stalled"):
         run._check_progress(0, BEGUN + S + TIMEOUT + 1)

@@ -129,3 +129,5 @@ def test_a_member_is_done_when_its_neighbour_has_everything():
     assert not ring.host.finished()
     ring.step(1001, ack(ring, numbers[-1]))
     assert ring.host.finished()
+    state = ring.protocol.state
+    assert state.held > 0 and state.held == state.free  # no row holds a sum any more

@@ -14,24 +14,33 @@ FRAGMENTS, WORDS = 3, 4
 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, FRAGMENTS - 1), st.booleans())))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.integers(0, FRAGMENTS - 1), st.booleans(), st.integers(0, 0xFFFF)
+        )
+    )
+)
 def test_the_latest_result_of_a_switch_is_kept_for_two_rounds(came):
     kept = kept_results.new_kept_results(FRAGMENTS, WORDS)
-    known: dict[tuple[int, int], tuple[int, int]] = {}  # (round and content) by row
-    for number, (iteration, fragment, by_switch) in enumerate(came, 1):
+    known: dict[tuple[int, int], tuple[int, list[int]]] = {}  # (round and content) by row
+    for number, (iteration, fragment, by_switch, flags) in enumerate(came, 1):
         packet = np.full(wire.HEADER_WORDS + WORDS, number, np.uint32)
+        wire.set_word(packet, 0, flags)
         wire.set_word(packet, 5, (1 if by_switch else wire.SERVER) << 16)
         kept_results.keep(kept, iteration, fragment, packet)
         if by_switch:
-            known[iteration % 2, fragment] = iteration, number
+            kept_flags = [flags & wire.INTEGERS, *[0] * (wire.HEADER_WORDS - 1)]
+            known[iteration % 2, fragment] = iteration, kept_flags + [number] * WORDS
         for old in range(-1, 6):
             for each in range(FRAGMENTS):
-                round_of, content = known.get((old % 2, each), (None, 0))
+                round_of, content = known.get((old % 2, each), (None, []))
                 assert kept_results.has(kept, old, each) == (round_of == old)
                 if round_of == old:
                     row = np.zeros(wire.HEADER_WORDS + WORDS, np.uint32)
                     kept_results.write(kept, old, each, row)
-                    assert row.tolist() == [0] * wire.HEADER_WORDS + [content] * WORDS
+                    row[0] = wire.word(row, 0)  # in the byte order of this machine
+                    assert row.tolist() == content
 
 
 def test_a_worker_gives_the_results_of_two_rounds():

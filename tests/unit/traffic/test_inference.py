@@ -171,6 +171,13 @@ def test_computation_of_experts_is_even_on_ep_ranks_and_their_rest_is_of_their_o
     assert one == pytest.approx(alone - half * 1e9, rel=1e-6)
 
 
+@pytest.mark.parametrize("tp, ep", [(1, 2), (2, 2), (1, 4), (4, 2)])
+def test_keys_of_requests_come_from_the_ranks_that_read_their_prompts(tp, ep):
+    """Requests are dealt to the ep ranks, each of which has tp ranks with a part of the keys."""
+    made = Inference("mixtral-8x7b", DECODE, 1, ASKED, layers=1, tp=tp, ep=ep, experts=FLOWS)
+    check(replace(made, transfers=True).load())
+
+
 @given(served(transfers=True))
 @settings(FEW, max_examples=25)
 def test_keys_of_each_prompt_come_before_its_request_enters_and_a_batch_ahead_at_most(made):
