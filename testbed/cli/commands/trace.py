@@ -81,6 +81,8 @@ def call(options: Namespace) -> int:
     source = _source(results, setup)
     for sentence in source.warnings:
         print(f"warning: {sentence}", file=sys.stderr)
+    if options.first_evicted and not setup.platform.system.memory:
+        raise UserError(f"{results.folder}: no sum was evicted: its system has no switch memory")
     if not named:
         named = _chosen(source.survey(), options, results)
     found, said = source.paths(named, offset_of(setup, options.fragment))

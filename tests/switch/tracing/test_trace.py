@@ -82,6 +82,12 @@ def test_the_first_eviction_names_who_did_it(tmp_path, capsys):
     assert eviction["before"]["fragment"] == trace["fragment"] != eviction["evicted_by"]
 
 
+def test_without_switch_memory_no_sum_was_evicted(tmp_path, capsys):
+    folder = made(tmp_path, "{name: ring}")
+    assert commands.main(["trace", str(folder), "--first-evicted"]) == 2
+    assert "has no switch memory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("system", ["{name: esa, window: 32}", "{name: ring}"])
 def test_captures_say_what_the_second_run_says(system, tmp_path, capsys):
     """To the nanosecond: switches that are made again get what those of the run got. No two packets
