@@ -19,7 +19,7 @@ from tests.support.event_orders import (
 from tests.support.random_networks import drawn
 
 
-@pytest.mark.parametrize("seed", first_of(range(30), 6))
+@pytest.mark.parametrize("seed", first_of([20, *range(20), *range(21, 30)], 6))
 def test_the_order_of_events_changes_nothing(seed, monkeypatch):
     text = drawn(seed)
     monkeypatch.setattr(parts, "WORTHWHILE", NEVER)

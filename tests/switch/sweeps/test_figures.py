@@ -8,9 +8,11 @@ import re
 
 import pandas as pd
 import pytest
+import yaml
 
 from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.cli import main as commands
+from testbed.experiment.figure import QUICK_REPETITIONS
 from testbed.sweeps import figures as figure_run
 
 
@@ -27,7 +29,8 @@ def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
     folder = tmp_path / f"{name}-quick"
     runs = pd.read_csv(folder / "data.csv")
     assert runs["exact"].all() and runs["point"].nunique() == len(sweep.points)
-    assert (runs.groupby("point").size() == 2).all()
+    repetitions = min(yaml.safe_load(path.read_text()).get("repetitions", 1), QUICK_REPETITIONS)
+    assert (runs.groupby("point").size() == repetitions).all()
     # Each fragment's sum reaches the server in one packet at least.
     assert runs["ps_packets_per_fragment"].dropna().ge(1).all()
     drawn = pd.read_csv(folder / "figures" / f"{name}-quick.csv")

@@ -176,7 +176,13 @@ class VirtualNetwork:
             if link.bandwidth_bps
         ]
         slice_ns = max(min(slices, default=LONGEST_SLICE_NS), SHORTEST_NS)
-        set_turns(self.nodes.world, least, least + latency_ns, slice_ns)
+        between = [
+            link.delay_ns - link.jitter_ns
+            for ends, link in zip(self.topology.links, self.plan.net.links, strict=True)
+            if not any(self.topology.is_host(end) for end in ends)
+        ]
+        back_ns = 2 * (min(between, default=LONGEST_SLICE_NS) + latency_ns)
+        set_turns(self.nodes.world, least, least + latency_ns, slice_ns, back_ns)
 
     def _port(self, host: str) -> int:
         return self.topology.port_to(self.topology.switch_of(host), host)

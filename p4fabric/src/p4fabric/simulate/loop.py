@@ -52,7 +52,6 @@ FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
 TOS = 15  # of IPv4
 MOST_IDLE_STEPS = 10_000  # of a host in a row at one time
-SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
 _receive = foreign(types.int32, types.int64, types.uint32, types.int64, types.uint32, types.int64)
@@ -434,7 +433,7 @@ def _run_switches(world, stop_ns):
         else:
             event_queue.put(fabric, place, event_queue.NEVER)
             others_ns = fabric.time[event_queue.first(fabric)]
-            to_ns = min(stop_ns - 1, now + state.slice_ns // SWITCH_SLICES, others_ns - 1)
+            to_ns = min(stop_ns - 1, now + state.switch_slice_ns, others_ns - 1)
             switch_row = world.switches[place - trunks]
             _advance(switch_row.advance, (switch_row.manager, max(now, to_ns)))
             state.pending = place - trunks

@@ -22,6 +22,7 @@ from p4fabric.simulate.records import new_table, record
 
 FRAMES = 1024  # room at first; a world grows
 SHORTEST_NS = 200  # of a turn of hosts or switches; in less time too little happens
+SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
 TURNS = 4  # at the end of a run, until hosts and switches meet
 
 # World.state
@@ -44,7 +45,8 @@ STATE = record(
     # Hosts one after the other (loop.py), 0 in `to_switch_ns`: not so
     "to_switch_ns",  # a packet takes at least so long from a host to its switch,
     "to_host_ns",  # and so long from there until a host handles it
-    "slice_ns",  # hosts do so much at a time, and switches a fraction of it
+    "slice_ns",  # hosts do so much at a time,
+    "switch_slice_ns",  # and a switch so much after an event, at least 0
     "grid_ns",  # a run ends at a multiple of it,
     "after_ns",  # at least so long after the last of these machines has finished
     "lag_ns",  # so long before the time up to which the loop runs hosts are left where they are
@@ -158,14 +160,21 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, memory: FrameM
 
 
 def set_turns(
-    world: World, to_switch_ns: int, to_host_ns: int, slice_ns: int, window_ns: int = 0
+    world: World,
+    to_switch_ns: int,
+    to_host_ns: int,
+    slice_ns: int,
+    back_ns: int,
+    window_ns: int = 0,
 ) -> None:
     """Let hosts and switches take turns if a packet takes long enough from any host to its switch,
-    and from there until a host has handled it. `slice_ns`: of hosts, at a time."""
+    and from there until a host has handled it. `slice_ns`: of hosts, at a time. `back_ns`: least
+    time after which what a switch has sent to another one can bring it a packet back."""
     if min(to_switch_ns, to_host_ns) < SHORTEST_NS:
         return
     state = world.state[0]
     state.to_switch_ns, state.to_host_ns = to_switch_ns, to_host_ns
     state.slice_ns = slice_ns
+    state.switch_slice_ns = max(min(slice_ns // SWITCH_SLICES, back_ns - 1), 0)
     state.grid_ns = window_ns or TURNS * (to_switch_ns + to_host_ns)
     state.after_ns = to_switch_ns if window_ns else 0
