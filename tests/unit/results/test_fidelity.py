@@ -7,7 +7,7 @@ from tests.support.synthetic_results import write_run
 
 
 def test_a_degraded_run_says_why(tmp_path):
-    results = read(write_run(tmp_path, cpu=0.9))
+    results = read(write_run(tmp_path, stretches=(1.0, 1.0), cpu=0.9))
     assert results.fidelity == "degraded"
     assert results.reasons == ["cpu peak share 0.9, limit 0.8, at host h1 (and 5 more)"]
     assert results.notice.startswith("DEGRADED: cpu peak share 0.9")

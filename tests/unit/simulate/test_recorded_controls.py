@@ -35,7 +35,3 @@ def test_a_control_does_what_it_did(name):
             made.note(now, " ".join(str(control[word]) for word in (RATE, WINDOW, TIMER)), b"")
     made.facts["cuts"] = int(control[CUTS])
     made.hold("controls", name)
-
-
-def test_each_record_has_its_control():
-    assert recorded.names("controls") == {*CONTROLS}
