@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -105,6 +109,25 @@ def test_what_compares_no_systems_cannot_be_robust(tmp_path):
         robustness.plan_of(load_sweep(file), tmp_path, 32)
 
 
+@given(st.integers(1, 9), st.integers(20, 200))
+def test_comparisons_that_are_varied_are_spread_from_the_first_to_the_last(count, most):
+    points = [
+        SimpleNamespace(key=f"{system}{x}", values={"system": system, "x": x})
+        for x in range(count)
+        for system in "ab"
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(robustness, "find", lambda folder: [folder])
+        patch.setattr(robustness, "read", lambda folder: SimpleNamespace(finished=True))
+        patch.setattr(robustness, "_of_comparison", lambda group, folder, most: ([], []))
+        plan = robustness.plan_of(SimpleNamespace(points=points), Path(), most)
+    places = [int(first[1:]) for first, _ in plan.compared]
+    assert places[0] == 0 and (len(places) == 1 or places[-1] == count - 1)
+    gaps = {after - before for before, after in itertools.pairwise(places)}
+    assert max(gaps, default=1) - min(gaps, default=1) <= 1
+    assert len(places) == count or 2 * (len(FACTORS) + 2) * (len(places) + 1) > most
+
+
 ALLOWED = {  # keys that a factor may change
     "host delay": {"virtual"},
     "host jitter": {"virtual"},
@@ -166,13 +189,13 @@ def test_a_hypercube_spreads_the_values_of_each_factor(counts, runs):
 def _sweep(ratios: dict[tuple, float], base: list[float]) -> tuple[Sweep, dict[str, list[float]]]:
     """A sweep of ESA and ATP with further runs, and the JCTs of each run's key. base: of each
     repetition, ATP's over ESA's; ratios: the same of further runs by (factor, text, number, base
-    text, base number)."""
+    text, base number), 0 of runs that have not finished."""
     jct = {"e": [100.0] * len(base), "a": [100.0 * each for each in base]}
     runs = []
     for place, (level, ratio) in enumerate(ratios.items()):
         for of in "ea":
             key = f"{of}{place}"
-            jct[key] = [50.0 * (ratio if of == "a" else 1)]
+            jct[key] = [50.0 * (ratio if of == "a" else 1)] * (ratio > 0)
             runs.append(VariedRun(of, key, *level, results=key))
     points = [
         Point(key, name, {"system": Value(name, None)}, key)
@@ -207,6 +230,12 @@ SEED = [("seed", each, None, "", None) for each in ("5", "6")]
             "ESA 1.20x faster than ATP; depends on host delay above 2 us (0.90x at 4.0 us) and"
             " window (0.95x with twice).",
         ),
+        (
+            1.2,
+            {DELAY[0]: 1.31, DELAY[2]: 0},
+            "ESA 1.20 to 1.31x faster than ATP; holds in all of 1 varied settings (1 have not"
+            " finished).",
+        ),
         (0.5, {DELAY[0]: 0.4}, "ATP 2.00 to 2.50x faster than ESA; holds in all of 1 varied"),
         (1.01, {DELAY[0]: 1.0}, "ESA and ATP about equally fast (1.01x); holds"),
         (  # by seeds of repetitions and of further runs 1.15 to 1.20: a spread of 1.04
@@ -231,6 +260,21 @@ def test_a_verdict_names_its_range_and_what_it_depends_on(base, ratios, said, mo
     assert verdict.sentence.startswith(said)
 
 
+def test_each_system_is_held_against_the_series_that_the_figure_compares_with(monkeypatch):
+    sweep, jct = _sweep({}, [1.2])
+    points = (*sweep.points, Point("g", "grid", {"system": Value("grid", None)}, "g"))
+    robust = dataclasses.replace(sweep.robust, compared=(("e", "a", "g"),))
+    monkeypatch.setattr(robust_data, "_jcts", (jct | {"g": [90.0]}).get)
+    monkeypatch.setattr(Point, "finished", True)
+    for against, titles in (
+        ("ATP", ["ATP / ESA", "ATP / GRID"]),
+        ("", ["ATP / ESA", "ESA / GRID"]),
+    ):
+        figure = SimpleNamespace(against=against)
+        made = dataclasses.replace(sweep, points=points, robust=robust, figure=figure)
+        assert [each.title for each in verdicts(made)] == titles
+
+
 RATIO = st.floats(0.5, 2.0)
 
 
@@ -251,7 +295,7 @@ def test_a_held_out_seed_within_the_spread_turns_no_verdict(base, ratios):
     apart = not any(each in verdict.sentence for each in doubts)
     chance = [*base, *(ratio for level, ratio in ratios.items() if level in SEED)]
     spread = max(chance) / min(chance)
-    assert apart == (max(min(chance), 1 / max(chance)) > spread)
+    assert apart == (max(min(chance), 1 / max(chance)) >= spread)
     turned = {factor for factor, found in verdict.ratios.items() if any(e.flips for e in found)}
     of = {each.run.text: each for found in verdict.ratios.values() for each in found}
     for (factor, text, *_), ratio in ratios.items():

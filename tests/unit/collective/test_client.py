@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
 import socket
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -178,6 +180,16 @@ def test_what_a_rank_has_given_is_counted(monkeypatch, tmp_path):
         ("all", "broadcast", "float64", "system", 1, 16),
         ("all", "reduce_scatter", "float32", "system", 1, 64),
     ]
+
+
+def test_counts_of_long_runs_are_written_more_rarely(monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr(tally, "time", clock)
+    counts = tally.Tally()
+    for now_s, due_s in ((100.0, 101.0), (140.0, 141.0), (1100.0, 1120.0)):
+        clock.monotonic = functools.partial(float, now_s)
+        counts.write()
+        assert counts._due_s == due_s
 
 
 class HostProcess:

@@ -552,6 +552,25 @@ def test_parts_that_do_not_fit_are_told(tmp_path, capsys):
         recorder.join(tmp_path / "none.npz")
 
 
+def test_traces_of_ranks_are_joined_if_their_groups_are_the_same(tmp_path, capsys):
+    path = tmp_path / "run.et"
+
+    def write(rank: int, ranks: list[int]) -> None:
+        about = {"rank": rank, "world": 2, "groups": {"all": ranks}}
+        graph = [("all_reduce", (), 5, {"pg_name": "all", "comm_size": size}) for size in (8, 16)]
+        recorder.write_trace(recorder.trace_part(path, rank), about, graph)
+
+    for rank in range(2):
+        write(rank, [0, 1])
+    recorder.main(["join", str(path)])
+    assert "".join(path.with_suffix(".json").read_text().split()) == '{"all":[0,1]}'
+    calls = [line.split() for line in capsys.readouterr().out.splitlines() if "calls" in line]
+    assert calls == [["all", "all_reduce", "2", "calls", "24", "bytes"]] * 2
+    write(1, [1, 0])
+    with pytest.raises(recorder.RecordingError, match="1.et: its group all has ranks"):
+        recorder.join_traces(path)
+
+
 class Ticks:
     """A clock that is a microsecond further each time somebody looks."""
 

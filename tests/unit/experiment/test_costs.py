@@ -252,6 +252,11 @@ def test_copies_and_further_passes_limit_rates():
         found = costs_of(set_up(experiment).jobs[0]).rate_bps("h1")
         assert found == expected * 10**9
         assert experiment.virtual.switch_latency_ns == 300 * -(-64 // values)
+    racks = SMALL.replace("{kind: star, hosts: 3}", "{kind: two_level, tors: 2, hosts: 4}")
+    costs = "{switch: {values: 32, latency: 300 ns, recirculation: 6 Gbit/s}}"
+    text = f"{racks}costs: {costs}\n".replace("workers: 2", "workers: 5")
+    found = costs_of(set_up(load_text(text)).jobs[0]).rate_bps("h5")
+    assert found == 6 * 10**9 // 4, "four workers share the port of the fuller rack"
 
 
 def test_switches_that_only_forward_need_one_pass():

@@ -7,7 +7,7 @@ from tests.support.synthetic_results import write_run
 
 
 def test_a_degraded_run_says_why(tmp_path):
-    results = read(write_run(tmp_path, cpu=0.9))
+    results = read(write_run(tmp_path, stretches=(1.0, 1.0), cpu=0.9))
     assert results.fidelity == "degraded"
     assert results.reasons == ["cpu peak share 0.9, limit 0.8, at host h1 (and 5 more)"]
     assert results.notice.startswith("DEGRADED: cpu peak share 0.9")
@@ -56,8 +56,10 @@ def test_waits_are_compared_with_the_window():
     worker = {"host": "h1", "role": "worker", "job": 0, "wait_mean_ns": 80}
     server = {"host": "h2", "role": "ps", "job": 0, "wait_mean_ns": 50}
     other = {"host": "h3", "role": "worker", "job": 1, "wait_mean_ns": 100}
+    shorter, strange = server | {"wait_mean_ns": 10}, server | {"job": 1, "wait_mean_ns": 900}
     switches = [{"switch": "s1", "wait_mean_ns": 20}, {"switch": "s2", "wait_mean_ns": 10}]
-    found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
+    hosts = [worker, server, shorter, strange, other]
+    found = wait_rows(hosts, switches, {0: 10_000, 1: None})
     assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.025, True)]
     unknown = server | {"wait_mean_ns": None}
     assert wait_rows([worker, unknown], switches, {0: 200})[0]["value"] == 1

@@ -48,3 +48,6 @@ def test_results_of_other_code_are_not_reused(figures, monkeypatch):
     monkeypatch.setattr(environment, "code", lambda: "def")
     assert result_reuse.take_over([Named("k")], two) == 0
     assert result_reuse.of_other_code([Named("k"), Named("other")], one) == 1
+    path = write_run(one / "k") / "environment.json"  # the latest one
+    path.write_text(json.dumps({**json.loads(path.read_text()), "code": "def"}))
+    assert result_reuse.of_other_code([Named("k")], one) == 0

@@ -54,14 +54,16 @@ def test_a_ranks_times_are_those_between_its_marks(tmp_path):
     ]
 
 
-def test_what_was_not_seen_takes_no_time(tmp_path):
+@pytest.mark.parametrize("begins", [(), ("update_start_ns",)])
+def test_what_was_not_seen_takes_no_time(begins, tmp_path):
     times = times_of(2, 3)
-    for name in ("needed_ns", "update_start_ns", "update_end_ns", "next_ns"):
+    for name in ("needed_ns", *begins, "update_end_ns", "next_ns"):
         times[name][:] = recorder.UNKNOWN
+    times["ready_ns"][0, 1, 0] = 0  # before the forward pass has ended
     values = ((recorder.member_of(r, s, b), values_of(r, s, b)) for r, s, b in np.ndindex(2, 3, 2))
     recorder.write(tmp_path / "run.npz", header_of(2, 3), times, values)
     recording = load_recording(tmp_path / "run.npz")
-    assert recording.times_of(0, 1) == [(0, 8 * MS, 0), (6 * MS, 6 * MS, 0)]
+    assert recording.times_of(0, 1) == [(0, 14 * MS, 0), (6 * MS, 0, 0)]
 
 
 def test_workers_compute_as_long_as_their_ranks(tmp_path):
@@ -80,6 +82,9 @@ def test_a_model_of_it_has_the_mean_times(tmp_path):
     trace = load_model(tmp_path / "run.npz")
     assert trace.name == "train_tiny" and trace.hardware == "GPU" and trace.times == "measured"
     assert trace.layers[1].forward_ns == round(2 * MS * 1.5 * 2)  # ranks x1, x2; steps x1, x2, x3
+    recording = load_recording(tmp_path / "run.npz")
+    updates = [recording.times_of(rank, step)[1][2] for rank in range(2) for step in (1, 2)]
+    assert trace.layers[1].update_ns == round(sum(updates) / 4), "step 0 has no update before it"
     two = experiment(tmp_path, keys="").jobs[0].trace()
     assert two.compute_ns == trace.compute_ns
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.traffic import transformer_stage
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, check
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import GPUS, SHAPES, Transformer
@@ -69,6 +70,15 @@ def test_attention_waits_for_the_keys_of_the_ring_and_their_gradients_go_round()
         assert received in nodes[send].after
     (last,) = (each for each in nodes if each.kind == COMPUTE and receives[-1] in each.after)
     assert last.duration_ns > 0
+
+
+@pytest.mark.parametrize("more, alone", [(0, 3), (1, 0)])
+def test_a_bucket_is_full_with_the_values_that_fill_it(more, alone, monkeypatch):
+    """The head takes a layer along; each other layer has a bucket of its own if it fills one."""
+    layer, _ = SHAPES["llama2-7b"].layer()
+    monkeypatch.setattr(transformer_stage, "BUCKET_VALUES", layer + more)
+    nodes = Transformer("llama2-7b", 512, global_batch=2, dp=2, layers=4).load().ranks[0]
+    assert [node.bytes for node in nodes if node.kind == "all_reduce"].count(4 * layer) == alone
 
 
 def test_computation_is_that_of_megatrons_formula():
