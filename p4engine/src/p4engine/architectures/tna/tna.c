@@ -9,7 +9,11 @@ int tna_next(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t
         *p = std->next[std->piece].data;
         *end = *p + std->next[std->piece++].length;
     }
-    if ((uint64_t)(*end - *p) >= size) return 1;
+    return (uint64_t)(*end - *p) >= size || tna_join(packet, p, end, size);
+}
+
+int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
+    p4_std *std = &packet->std;
     uint64_t left = (uint64_t)(*end - *p), total = left;
     for (uint32_t i = std->piece; i < std->pieces; i++) total += std->next[i].length;
     if (total < size || total > UINT32_MAX) return 0;

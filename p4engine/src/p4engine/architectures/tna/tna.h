@@ -7,6 +7,8 @@
 /* For a parser at `*p` with fewer than `size` bytes before `*end`: moves on to the next piece of the packet, or joins
  * the pieces where what is read lies in two. Returns 0 if there are not that many bytes. */
 int tna_next(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size);
+/* Copies all that is left into one piece. Returns 0 if there are not `size` bytes, or no memory. */
+int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size);
 
 /* The same, for a parser whose `p` and `end` can stay in registers. */
 static inline __attribute__((always_inline)) int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end,
@@ -29,9 +31,12 @@ static inline void tna_rest(p4_packet *packet, const uint8_t **p, const uint8_t 
  * the header in front of the packet, which is on the parser's stack, is joined with the rest. */
 static inline void tna_payload(p4_packet *packet, const uint8_t *p, const uint8_t *end, const uint8_t *prefix,
                                uint32_t size) {
-    if (size && p >= prefix && p < prefix + size)
-        tna_rest(packet, &p, &end);
-    else if (p == end && packet->std.piece < packet->std.pieces)
+    if (size && p >= prefix && p < prefix + size) { /* copied even if it is all that is left */
+        const uint8_t *at = p, *to = end;
+        if (!tna_join(packet, &at, &to, 0)) to = at;
+        p = at;
+        end = to;
+    } else if (p == end && packet->std.piece < packet->std.pieces)
         tna_more(packet, &p, &end, 0);
     packet->payload = p;
     packet->payload_length = (uint32_t)(end - p);
