@@ -24,16 +24,20 @@ def hold(tables: dict[str, Any]) -> dict[str, Any]:
 
 def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     """Links carry no less than was counted before the run, but for calls whose fragments several
-    trees share; a worker that sends nothing but its gradients, none of them twice, sends just
-    that."""
+    trees share; a worker that sends nothing but its gradients, none of them twice and none that
+    no rank needs, sends just that."""
     platform, jobs = setup.platform, tables["jobs"]
     ranks = sum(row["workers"] for row in jobs)
     if platform.arrivals or platform.links_fail or ranks > MOST_RANKS or platform.omits_zeros:
         return
     least: Counter[tuple[str, str]] = Counter()
+    needed: set[int] = set()  # jobs whose ranks all have something to give in each call
     for number, job in setup.jobs.items():
         row = jobs[number]
         own = [each for each in setup.groups.values() if each.ranks and each.ranks.job == number]
+        calls = [call for each in own for call in each.ranks.calls.calls]
+        if not any(call.from_one or call.from_others for call in calls):
+            needed.add(number)
         by_share = any(len(each.group.trees) > 1 for each in (*own, job))
         if row["outcome"] == "finished" and not by_share:
             for (way, _), size in loads_of(setup, number).bytes.items():
@@ -55,5 +59,5 @@ def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
         way = row["host"], platform.topology.ports(row["host"])[1][0]
         whole = row["packets_sent"] * jobs[row["job"]]["workers"] == alike[row["job"]]
         alone = row["role"] == "worker" and roles[row["host"]] == 1 and whole
-        if alone and row["job"] in once & gradients and way in least:
+        if alone and row["job"] in once & gradients & needed and way in least:
             assert carried[way] == least[way], f"{way}: {least[way]} bytes, {carried[way]}"

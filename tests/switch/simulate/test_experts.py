@@ -168,6 +168,13 @@ def test_any_tokens_are_exact(budget: Budget, tmp_path):
     right()
 
 
+def test_a_rank_may_send_zeros_that_nobody_needs(tmp_path):
+    """Links' loads leave these out."""
+    made = exchange(2, [(1,)], 1)
+    (job,) = run_virtual(experiment(tmp_path, made, 2, zeros="sent, window: 4"))["jobs"]
+    assert job["exact"]
+
+
 @pytest.mark.parametrize("calls, bitmaps", [("sets", 1), ("packets", 2)])
 @pytest.mark.parametrize("k", [1, 2, 8])
 def test_bytes_of_every_link_are_those_of_the_closed_form(k, calls, bitmaps, tmp_path):
