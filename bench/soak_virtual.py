@@ -21,12 +21,12 @@ import itertools
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow
 import yaml
 
 import testbed as tb
@@ -69,8 +69,7 @@ NO_ARRIVALS = ("grid",)  # its plan is made for all jobs at once
 
 @dataclass(frozen=True)
 class Mark:
-    """The process after so much processor time. `pss`: bytes. `threads`: Python's; those of a
-    library's pool are started when a busy machine first needs them."""
+    """The process after so much processor time. `pss`: bytes."""
 
     cpu_s: float
     runs: int
@@ -82,8 +81,8 @@ class Mark:
     def now(cpu_s: float, runs: int) -> Mark:
         rollup = Path("/proc/self/smaps_rollup").read_text()
         (pss,) = (line for line in rollup.splitlines() if line.startswith("Pss:"))
-        files = len(os.listdir("/proc/self/fd"))
-        return Mark(cpu_s, runs, int(pss.split()[1]) * 1024, files, threading.active_count())
+        files, threads = (len(os.listdir(f"/proc/self/{each}")) for each in ("fd", "task"))
+        return Mark(cpu_s, runs, int(pss.split()[1]) * 1024, files, threads)
 
     def print(self) -> None:
         print(
@@ -123,6 +122,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="default: all")
     options = parser.parse_args()
+    # Else its pools start further threads when the machine is busy.
+    pyarrow.set_cpu_count(1)
+    pyarrow.set_io_thread_count(1)
     limit_s = 60 * options.minutes
     listed = kinds(options.systems.split(","))
     values = wrong = 0

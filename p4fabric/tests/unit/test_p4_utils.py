@@ -122,11 +122,20 @@ CUT = "[0, 1, 2, 3, 4, 5, ...]"
         (lambda d: d["topology"]["switches"].update(s2=[]), "switch s2: found []"),
         (lambda d: d["topology"]["switches"]["s1"].update(cpu_port=True), "'cpu_port' cannot"),
         (lambda d: d["topology"].pop("hosts"), "there is no 'hosts'"),
-        (lambda d: d["topology"]["links"].append(["s1", "s2", {"bw": LONG}]), f"bw {CUT} is no"),
+        (
+            lambda d: d["topology"]["links"].append(["s1", "s2", {"bw": LONG}]),
+            f"bw {CUT} is no number",
+        ),
         (lambda d: d["topology"]["switches"].update(s2=LONG), f"switch s2: found {CUT}"),
-        (lambda d: d["topology"].update(assignment_strategy=LONG), f"assignment_strategy {CUT};"),
+        (
+            lambda d: d["topology"].update(assignment_strategy=LONG),
+            f"assignment_strategy {CUT}; allowed: l2, mixed, l3",
+        ),
         (lambda d: d.update(p4_src=LONG), f"found {CUT} as the P4 program"),
-        (lambda d: d["topology"]["switches"]["s1"].update(p4_src=LONG), f"{CUT} as a P4 program"),
+        (
+            lambda d: d["topology"]["switches"]["s1"].update(p4_src=LONG),
+            f"found {CUT} as a P4 program",
+        ),
     ],
 )
 def test_what_cannot_be_imported_is_named(tmp_path, capsys, change, said):

@@ -87,11 +87,17 @@ JOB = "job a workers=w ps=p\n"
         (BASE.replace("3Gbit/s", "failed") + JOB, r"worker w has no path .* p \(failed: s1-s2\)"),
         (
             BASE.replace("3Gbit/s", "0") + JOB,
-            "capacity: .*from 1 bit/s to 100 Tbit/s, or unlimited",
+            "capacity: found '0'; allowed: from 1 bit/s to 100 Tbit/s, or unlimited",
         ),
-        (BASE + "switch s1 aggregation=0\n" + JOB, "aggregation: .*from 1 bit/s .*, or none"),
+        (
+            BASE + "switch s1 aggregation=0\n" + JOB,
+            "aggregation: found '0'; allowed: from 1 bit/s to 100 Tbit/s, or unlimited, or none",
+        ),
         (BASE + "job a workers=w\n", "job a has no parameter server$"),
-        (BASE + "switch s1 aggregation=some\n" + JOB, "aggregation: .*a rate such as .*, or none"),
+        (
+            BASE + "switch s1 aggregation=some\n" + JOB,
+            r"aggregation: found 'some'; allowed: a rate such as .*, or unlimited, or none",
+        ),
         (BASE + "host p ingress=0\n" + JOB, "ingress: found '0'; allowed: from 1 bit/s"),
         (BASE + "switch s1 slots=x\n" + JOB, "line 4: found slots=x"),
         (BASE + "host p slots=3\n" + JOB, "line 4: found 'slots=3'; allowed: ingress="),

@@ -40,13 +40,21 @@ def folder(tmp_path):
         ("roster.csv", roster("lab2") + "z,1,,,soon\n", ":5: lab2: 'soon' is no time such as"),
         ("roster.csv", roster("lab2") + "z,1,,,2026-02-30\n", ":5: lab2: '2026-02-30' is no time"),
         ("roster.csv", roster("lab5"), ":1: lab5: the course has no lab5"),
-        ("roster.csv", roster("lab2", "lab2_aggregation"), ":1: lab2: lab2_aggregation has two"),
+        (
+            "roster.csv",
+            roster("lab2", "lab2_aggregation"),
+            ":1: lab2: lab2_aggregation has two columns",
+        ),
         (
             "roster.csv",
             roster("extra_days") + "z,1,,,many\n",
             ":5: extra_days: 'many' is no number",
         ),
-        ("questions.csv", QUESTIONS + "zoe,2,5,5,5,5,\n", ":2: student: 'zoe' is not in the"),
+        (
+            "questions.csv",
+            QUESTIONS + "zoe,2,5,5,5,5,\n",
+            ":2: student: 'zoe' is not in the roster",
+        ),
         ("questions.csv", QUESTIONS + "ada,2,5,5,6,5,\n", ":2: q3: 6 is not from 0 to 5"),
         ("questions.csv", QUESTIONS + "ada,2,5,5,5,x,\n", ":2: q4: 'x' is no number"),
         ("questions.csv", QUESTIONS + "ada,99,5,5,5,5,\n", ":2: lab: there is no lab '99'"),
@@ -63,7 +71,11 @@ def folder(tmp_path):
         ("overrides.csv", OVERRIDES + "zoe,2,,1,why\n", ":2: student: 'zoe' is not in the roster"),
         ("overrides.csv", OVERRIDES + "ada,2,sums,11,why\n", ":2: points: 11 is not from 0 to 10"),
         ("overrides.csv", OVERRIDES + "ada,2,,21,why\n", ":2: points: 21 is not from 0 to 20"),
-        ("overrides.csv", OVERRIDES + "ada,2,smus,1,why\n", ":2: test: lab2_aggregation has no"),
+        (
+            "overrides.csv",
+            OVERRIDES + "ada,2,smus,1,why\n",
+            ":2: test: lab2_aggregation has no test",
+        ),
         ("overrides.csv", OVERRIDES + "ada,2,sums,1,\n", ":2: reason: give the reason"),
         ("overrides.csv", OVERRIDES + "ada,2,sums,,why\n", ":2: points: how many?"),
         (
