@@ -113,6 +113,29 @@ def test_too_little_headroom_drops_and_says_so(make, packet):
     assert sum(row["queue_drops"] for row in tm.port_stats()) == drops
 
 
+def test_an_input_pauses_until_its_headroom_is_empty(make, packet):
+    """Also if its threshold grows meanwhile, since others use less of the shared memory."""
+    tm = make(ports=[1, 2, 3, 4])
+    lossless(tm, size=4 * 1024 + 1280, hosts=(), threshold=None, shift=0, resume=64)
+    for port in (2, 4):
+        tm.receive(port, pfc_frame(1, 65535), 0)
+    for port, count in ((1, 9), (3, 18)):  # of 20 packets; the threshold is what is left
+        for _ in range(count):
+            tm.receive(port, packet("U", 2 if port == 1 else 4), 0)
+    for _ in range(4):
+        tm.receive(1, packet("U", 2), 0)
+    seen = flow(tm, 1, 0)
+    assert (seen["bytes"], seen["peak_headroom"], seen["pausing"]) == (13 * 64, 4 * 64, 1)
+    tm.receive(4, pfc_frame(1, 0), 0)  # all that input 3 uses becomes free
+    tm.advance(100_000)
+    tm.receive(2, pfc_frame(1, 0), 100_000)
+    left = []
+    for packets in range(1, 13):
+        tm.advance(100_000 + 1000 * packets)
+        left.append((flow(tm, 1, 0)["bytes"] // 64, flow(tm, 1, 0)["pausing"]))
+    assert left == [(n, n > 9) for n in range(11, -1, -1)]
+
+
 def test_an_output_pauses_all_inputs(make, packet):
     tm = make(ports=[1, 2, 3, 4])
     lossless(tm, rates={2: SLOW}, by_output=True)

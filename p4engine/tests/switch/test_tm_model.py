@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, note, settings
@@ -17,6 +17,14 @@ from test_tm_pipeline import seen
 SECOND = 10**9
 OPTIONS = ("rate_bps", "rate_pps", "queues", "queue_packets", "queue_bytes", "delay_ns")
 META = 40  # bytes of metadata that the fake program adds in egress
+
+
+class NewRate(NamedTuple):
+    """An event: a queue, or all of them, gets another rate."""
+
+    gap: int
+    per_second: int
+    queue: int | None
 
 
 class Rate:
@@ -39,6 +47,10 @@ class Rate:
     def cut(self, now: int) -> None:
         """Forget fractions, and what would have been later than now."""
         self.free = Fraction(min(int(self.free), now))
+
+    def change(self, per_second: int) -> None:
+        """Another rate; a fraction of the old one is forgotten."""
+        self.per_second, self.free = per_second, Fraction(int(self.free))
 
 
 class Model:
@@ -127,6 +139,16 @@ class Model:
         else:
             self.leave(now, queue, now, number, size, 0)
 
+    def rate(self, now: int, event: NewRate) -> None:
+        self.serve(now)
+        if len(self.pace) == 1 or event.queue is None:
+            self.link.change(self.link.per_second)
+        for queue, pace in enumerate(self.pace):
+            if len(self.pace) == 1 or (
+                event.queue in (None, queue) and pace.per_second != event.per_second
+            ):
+                pace.change(event.per_second)
+
     def toggle(self, now: int) -> None:
         """The link fails, and with it what waits or is on its way; or it comes back."""
         self.serve(now)
@@ -145,19 +167,24 @@ class Model:
 
 
 def scenario(random: Random, egress: bool) -> dict[str, Any]:
-    """A link and packets that meet in its queues; an event is (gap, size, queue), or a gap after
-    which the link fails or comes back."""
+    """A link and packets that meet in its queues; an event is (gap, size, queue), a new rate, or a
+    gap after which the link fails or comes back."""
     rates = (0, 7, 512_000_000, 100 * SECOND, *(random.randrange(8_000_000, 4 * SECOND),) * 8)
     rate_bps, queues = random.choice(rates), random.randint(1, 3) if egress else 1
     paced = egress and (queues > 1 or not rate_bps) and random.random() < 0.4
+    if paced and queues > 1:
+        rate_bps = random.choice((0, 100 * SECOND, rate_bps))  # mostly the pace decides
     most = random.choice((1500, 1500, 8000))
 
     def gap() -> int:
         return random.choice((0, 0, random.randrange(most)))
 
-    def event() -> int | tuple[int, int, int]:
+    def event() -> int | NewRate | tuple[int, int, int]:
         if random.random() < 0.04:
             return gap()
+        if paced and random.random() < 0.15:
+            rate = random.choice((SECOND, random.randrange(10**5, 10**7)))
+            return NewRate(gap(), rate, random.choice((None, *range(queues))))
         size = random.choice((100, 200, random.randint(12, 1600)))  # so that some just fit
         return gap(), size, random.randint(0, 3)
 
@@ -198,6 +225,11 @@ def test_a_port_does_what_the_model_does(fake_library, direction, random):
                 up = not up
                 tm.port_up(port, up)
                 model.toggle(now)
+                continue
+            if isinstance(event, NewRate):
+                out += tm.advance(now)
+                tm.queue_rate(event.per_second, port, event.queue)
+                model.rate(now, event)
                 continue
             _, size, queue = event
             head = bytes([ord("Q"), 2, queue, 0, ord("m") if egress else 0, number])

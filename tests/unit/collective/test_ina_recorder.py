@@ -216,6 +216,7 @@ now += 7_000
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
 model(Slow.apply(model(torch.ones(1)))).backward()
 now += 9_000
+dist.destroy_process_group()
 """
 GRAPH = [
     ("compute", (), 1_000),

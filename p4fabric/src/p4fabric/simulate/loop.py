@@ -317,6 +317,7 @@ def _cross_trunk(world, trunk, now):
     left = np.int64(world.first[inbox])
     due = frames.when_ns(world.frames, left) if left >= 0 else event_queue.NEVER
     event_queue.put(world.fabric, trunk, due)
+    world.state[0].too_late += now < switch_row.done_ns
     entry = switch_row.receive
     if world.fabric.time[event_queue.first(world.fabric)] == now:  # perhaps here
         entry = switch_row.receive_ahead
@@ -435,7 +436,8 @@ def _run_switches(world, stop_ns):
             others_ns = fabric.time[event_queue.first(fabric)]
             to_ns = min(stop_ns - 1, now + state.switch_slice_ns, others_ns - 1)
             switch_row = world.switches[place - trunks]
-            _advance(switch_row.advance, (switch_row.manager, max(now, to_ns)))
+            switch_row.done_ns = max(now, to_ns)
+            _advance(switch_row.advance, (switch_row.manager, switch_row.done_ns))
             state.pending = place - trunks
         if not _collect(world, state.pending):
             return False

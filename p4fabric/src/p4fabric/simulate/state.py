@@ -50,7 +50,7 @@ STATE = record(
     "grid_ns",  # a run ends at a multiple of it,
     "after_ns",  # at least so long after the last of these machines has finished
     "lag_ns",  # so long before the time up to which the loop runs hosts are left where they are
-    "too_late",  # packets that a switch has refused, because they should have arrived: none
+    "too_late",  # packets that came after the events of later times: none
     "hosts_ns",  # all steps of hosts before this time are done,
     "switches_ns",  # and all steps of switches before this
 )
@@ -96,6 +96,7 @@ SWITCH = record(
     "next_event",
     "outputs",
     "outputs_clear",
+    "done_ns",  # all its events up to here have been handled
 )
 
 

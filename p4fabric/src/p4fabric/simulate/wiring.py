@@ -56,4 +56,4 @@ def empty_world(
 def _functions(switch: Switch) -> tuple[int, ...]:
     """A row of World.switches."""
     entry = switch.entry_points()
-    return (switch.address, *(entry[name] for name in names_of(SWITCH)[1:]))
+    return (switch.address, *(entry[name] for name in names_of(SWITCH)[1:-1]), 0)
