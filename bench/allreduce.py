@@ -160,7 +160,7 @@ def main() -> None:
     else:
         print("no PyTorch (pip install '.[torch]'): gloo is left out")
     print(f"{'way':10}{'values':>7}{'ranks':>6}{'Mbit/s':>8}{'MB':>6}{'s':>10}{'MB/s':>8}"
-          f"{'least s':>10}{'of it':>7}  fidelity")  # fmt: skip
+          f"{'least s':>10}{'of it':>9}  fidelity")  # fmt: skip
     for rate in map(float, options.rates.split(",")):
         for ranks in map(int, options.ranks.split(",")):
             for way, values in ways:
@@ -171,5 +171,5 @@ def main() -> None:
                     ratio = f"{seconds / least:.2f}" if least else "-"
                     shown = "-" if way == "gloo" else values
                     print(f"{way:10}{shown:>7}{ranks:6}{rate or float('inf'):8g}{4e-6 * count:6g}"
-                          f"{seconds:10.3f}{4e-6 * count / seconds:8.2f}{least:10.3f}{ratio:>7}"
+                          f"{seconds:10.3g}{4e-6 * count / seconds:8.2f}{least:10.3g}{ratio:>9}"
                           f"  {fidelity}", flush=True)  # fmt: skip
