@@ -2,10 +2,12 @@
 
     .venv/bin/python -m bench virtual [--hosts 72] [--values 64] [--scale 1.0]
     .venv/bin/python -m bench virtual --hosts 9,72,512,1024,4096 --values 64 --per-worker 4000
+    .venv/bin/python -m bench virtual --hosts 17 --values 1024 --per-worker 270230
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
 result checked, for each number of values per packet (`--values`, by default 64, 256 and 1,024).
-`--hosts` takes 9, 72 (eight jobs on one switch), 512, 1024 (64 and 128 jobs of seven workers in
+`--hosts` takes 9, 17 (one job of sixteen workers; the second command above sends twice the values
+of VGG-16), 72 (eight jobs on one switch), 512, 1024 (64 and 128 jobs of seven workers in
 seven racks and in fourteen, so that a packet passes two switches) and 4096 (448 jobs of eight
 workers in 57 racks), or several of them. A gradient packet is one fragment's contribution of one
 worker. What follows from it (its sum, the result, the copies of the result) is part of its cost. A
@@ -21,7 +23,8 @@ written in a result, and read to be checked. Caches can be faster.
                 shorter iterations, whose packets cost more: a layer has fewer of them
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
                 each frame has its own, so frames arrive in groups and there are fewer events)
-    --threads N let N threads share the work of a network that can be divided (default 1)
+    --threads N let N threads share the work of a network that can be divided (default 1), or
+                several such numbers, one after the other
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ JOB = (
 )
 CASES = {
     9: ("{kind: star, hosts: 9}", 1, 8),
+    17: ("{kind: star, hosts: 17}", 1, 16),
     72: ("{kind: star, hosts: 72}", 8, 8),
     512: ("{kind: two_level, tors: 7, hosts: 64, servers: 64}", 64, 7),
     1024: ("{kind: two_level, tors: 14, hosts: 64, servers: 128}", 128, 7),
@@ -151,10 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, 4096, or several")
+    parser.add_argument(
+        "--hosts", default="9,72,512", help="9, 17, 72, 512, 1024, 4096, or several"
+    )
     parser.add_argument("--values", default="64,256,1024", help="per packet: one number or several")
     parser.add_argument("--jitter-time", default="auto", help="that a host's delay lasts")
-    parser.add_argument("--threads", type=int, default=1, help="that share the work")
+    parser.add_argument("--threads", default="1", help="that share the work: a number or several")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
@@ -171,6 +177,7 @@ def main() -> None:
             scale = options.per_worker * CASES[int(hosts)][1] * CASES[int(hosts)][2] / PACKETS
             fewest = FEWEST
         for values in map(int, options.values.split(",")):
-            rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)
+            for threads in map(int, options.threads.split(",")):
+                rate(int(hosts), scale, options.jitter_time, threads, values, fewest)
     # Behind all cases, whose memory this would be a part of.
     print(f"bound: {memory_rate() / TOUCHED / 1e9:.2f} GB per second of processor time")

@@ -141,6 +141,7 @@ def run_points(
         for point in points
     }
     for future in as_completed(waiting):
+        point = waiting.pop(future)  # what a cluster still waits for, it runs again if it loses it
         try:
             error = future.result()
         except (RunError, UserError) as reason:
@@ -149,7 +150,7 @@ def run_points(
             error = _lost(memory_limits.kills() > kills)
         except Exception as broken:  # a defect; the others go on
             error = shortage(broken) or f"{type(broken).__name__}: {broken}"
-        yield waiting[future], error
+        yield point, error
 
 
 def _lost(killed: bool) -> str:

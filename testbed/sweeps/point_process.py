@@ -24,14 +24,18 @@ LOCK = Path("/run/ina-testbed-mininet.lock")  # root's alone, as are the workers
 
 def run_point(experiment: Experiment, parent: str) -> str:
     """Run one experiment, after tuning what it leaves to be tuned, and write its report.txt; its
-    results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or ""."""
+    results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or "". A cluster
+    that loses a worker may ask again for a point that this one had finished: it is not run again."""
     from testbed.analysis.report import after_run
     from testbed.run_parts.program import prepare
     from testbed.run_parts.run import Run
     from testbed.runner import execute
     from testbed.schemes import set_up
+    from testbed.sweeps.result_reuse import finished
     from testbed.sweeps.trials import tuned
 
+    if finished(Path(parent)):
+        return ""
     quiet = quiet_console()
     try:
         experiment = tuned(experiment, Path(parent).parents[1])

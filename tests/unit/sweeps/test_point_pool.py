@@ -4,10 +4,14 @@ import operator
 import os
 import subprocess
 import sys
+import weakref
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from testbed.paths import import_path
 from testbed.sweeps.point_pool import executor, run_points
+from testbed.sweeps.point_process import run_point
+from tests.support.synthetic_results import write_run
 
 LARGE = 1_000_000  # bytes: more than a pipe holds
 
@@ -63,3 +67,29 @@ def test_an_interrupted_sweep_ends_at_once_whatever_waits_in_its_queue(tmp_path)
         timeout=120,
     )
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
+class Loses(Executor):
+    """A cluster that runs again what somebody still waits for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def submit(self, call, /, *given):
+        future = Future()
+        future.set_result(call(*given))
+        self.asked.append(weakref.ref(future))
+        return future
+
+
+def test_nobody_waits_for_a_point_that_has_ended(tmp_path):
+    """So a cluster does not run it again when the worker that ran it is lost."""
+    pool, points = Loses(), [Given(name, name) for name in "abcd"]
+    for ended, _ in enumerate(run_points(pool, points, tmp_path, min), 1):
+        waiting = sum(future() is not None for future in pool.asked)
+        assert waiting <= len(points) - ended + 1
+
+
+def test_a_point_that_has_finished_is_not_run_again(tmp_path):
+    write_run(tmp_path)
+    assert run_point(None, str(tmp_path)) == ""
