@@ -24,8 +24,8 @@ LOCK = Path("/run/ina-testbed-mininet.lock")  # root's alone, as are the workers
 
 def run_point(experiment: Experiment, parent: str) -> str:
     """Run one experiment, after tuning what it leaves to be tuned, and write its report.txt; its
-    results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or "". A cluster
-    that loses a worker may ask again for a point that this one had finished: it is not run again."""
+    results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or "". A point
+    that has finished is not run again: a cluster that loses a worker may ask for all it had run."""
     from testbed.analysis.report import after_run
     from testbed.run_parts.program import prepare
     from testbed.run_parts.run import Run
