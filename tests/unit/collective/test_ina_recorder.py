@@ -265,7 +265,7 @@ def training(
 def ended(ranks: list[subprocess.Popen]) -> list[str]:
     """Standard error of the ranks, which must have ended well."""
     said = [rank.communicate()[1] for rank in ranks]
-    assert not any(rank.returncode for rank in ranks), said
+    assert not any(rank.returncode for rank in ranks), "\n".join(said)  # a list would be cut
     return said
 
 
