@@ -6,13 +6,13 @@
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
 result checked, for each number of values per packet (`--values`, by default 64, 256 and 1,024).
-`--hosts` takes 9, 17 (one job of sixteen workers; the second command above sends twice the values
-of VGG-16), 72 (eight jobs on one switch), 512, 1024 (64 and 128 jobs of seven workers in
-seven racks and in fourteen, so that a packet passes two switches) and 4096 (448 jobs of eight
-workers in 57 racks), or several of them. A gradient packet is one fragment's contribution of one
-worker. What follows from it (its sum, the result, the copies of the result) is part of its cost. A
-gigabyte is of gradients: 4 bytes for each value of each worker. Compilation is not part of the
-time. The kernel's part of it is for memory that is used for the first time.
+`--hosts` takes 9, 17 (one job of sixteen workers; the last command above sends the values of VGG-16
+twice), 72 (eight jobs on one switch), 512, 1024 (64 and 128 jobs of seven workers in seven racks
+and in fourteen, so that a packet passes two switches) and 4096 (448 jobs of eight workers in 57
+racks), or several of them. A gradient packet is one fragment's contribution of one worker. What
+follows from it (its sum, the result, the copies of the result) is part of its cost. A gigabyte is
+of gradients: 4 bytes for each value of each worker. Compilation is not part of the time. The
+kernel's part of it is for memory that is used for the first time.
 
 The bound, in the last line, is what the machine's memory allows if each value passes it TOUCHED
 times: it is written by its worker, read and added to what is read and written in a register,
@@ -30,6 +30,7 @@ written in a result, and read to be checked. Caches can be faster.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import resource
 import time
@@ -151,6 +152,10 @@ def rate(
     )
 
 
+def numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -158,9 +163,9 @@ def main() -> None:
     parser.add_argument(
         "--hosts", default="9,72,512", help="9, 17, 72, 512, 1024, 4096, or several"
     )
-    parser.add_argument("--values", default="64,256,1024", help="per packet: one number or several")
+    parser.add_argument("--values", type=numbers, default="64,256,1024", help="per packet")
     parser.add_argument("--jitter-time", default="auto", help="that a host's delay lasts")
-    parser.add_argument("--threads", default="1", help="that share the work: a number or several")
+    parser.add_argument("--threads", type=numbers, default="1", help="that share the work")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
@@ -176,8 +181,7 @@ def main() -> None:
         if options.per_worker is not None:
             scale = options.per_worker * CASES[int(hosts)][1] * CASES[int(hosts)][2] / PACKETS
             fewest = FEWEST
-        for values in map(int, options.values.split(",")):
-            for threads in map(int, options.threads.split(",")):
-                rate(int(hosts), scale, options.jitter_time, threads, values, fewest)
+        for values, threads in itertools.product(options.values, options.threads):
+            rate(int(hosts), scale, options.jitter_time, threads, values, fewest)
     # Behind all cases, whose memory this would be a part of.
     print(f"bound: {memory_rate() / TOUCHED / 1e9:.2f} GB per second of processor time")
