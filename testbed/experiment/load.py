@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from p4engine.garbage import no_garbage
 from p4fabric.base.config.data_files import near, read_named
 from p4fabric.base.config.explain import first_words
 from p4fabric.base.config.problems import COMMAND_LINE, ExperimentError, Problem
@@ -69,6 +70,7 @@ def _one(document: Document, file: str, folder: str | Path, stem: str) -> Experi
     return load_document(document, file, folder, stem)
 
 
+@no_garbage()  # type: ignore[untyped-decorator]
 def load_document(
     document: Document, file: str, folder: str | Path, stem: str, servers_reserved: int = 0
 ) -> Experiment:

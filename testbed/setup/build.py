@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from p4engine.garbage import no_garbage
 from p4fabric.base.errors import UserError
 
 from testbed.costs.profile import Costs
@@ -92,6 +93,7 @@ def _omits_zeros(experiment: Experiment) -> bool:
     return any(job.is_program or job.has_ranks for job in experiment.jobs)
 
 
+@no_garbage()  # type: ignore[untyped-decorator]
 def set_up(
     experiment: Experiment,
     scheme: Scheme,

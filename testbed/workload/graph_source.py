@@ -177,7 +177,7 @@ class Nodes:
     layers: list[int] = field(default_factory=list)
     tensors: list[int] = field(default_factory=list)
     calls: list[list[int]] = field(default_factory=list)
-    _made: tuple[int, dict[str, np.ndarray]] = (0, {})  # see `_shape`
+    _made: tuple[int, dict[str, np.ndarray], np.ndarray] = (0, {}, np.zeros(0))  # see `_shape`
 
     def __post_init__(self) -> None:
         self.calls = [[] for _ in range(self.ports)]
@@ -223,8 +223,8 @@ class Nodes:
         if compute is None:
             raise ValueError(f"{spec.title} computes nothing")
         iterations = job.iterations if count else 0
-        shape = self._shape()
-        depends, first_call = shape["depends"], shape["first_call"]
+        shape, waits = self._shape()
+        first_call = shape["first_call"]
         moved = np.zeros(count, np.int64) if transfers is None else transfers
         times = np.array(durations, np.int64).reshape(len(durations), count)
         more = np.zeros_like(times) if later is None else np.array(later, np.int64)
@@ -246,7 +246,7 @@ class Nodes:
             posted=np.zeros(count, np.int64),
             turn=np.zeros(count, np.int64),
             opened=np.full(count, -1, np.int64),
-            waits=np.tile(depends, (SLOTS, 1)),
+            waits=waits.copy(),
             ready_ns=np.zeros((SLOTS, count), np.int64),
             left=np.full(SLOTS, count, np.int64),
             last_ns=np.zeros(SLOTS, np.int64),
@@ -270,14 +270,14 @@ class Nodes:
             variation=np.array([stream, compute.jitter], np.int64),
             **shape,
         )
-        graph.waits[0] -= np.array([len(own) for own in self.carried], np.int64)
         if count:
             for iteration in range(1 + ahead):
                 _open_turn(graph, iteration, job.start_ns)
         return graph
 
-    def _shape(self) -> dict[str, np.ndarray]:
-        """Shape of a graph, which no run changes, once for all of them."""
+    def _shape(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Shape of a graph, which no run changes, and `Graph.waits` at its start, once for all of
+        them."""
         count = len(self.kinds)
         if self._made[0] != count or not count:
             after: list[list[tuple[int, int]]] = [[] for _ in range(count)]
@@ -287,7 +287,10 @@ class Nodes:
                 for other in self.carried[number]:
                     after[other].append((number, 1))
             edges = np.array([edge for own in after for edge in own], np.int64).reshape(-1, 2)
-            before = zip(self.before, self.carried, strict=True)
+            carried = np.array([*map(len, self.carried)], np.int64)
+            depends = carried + np.array([*map(len, self.before)], np.int64)
+            waits = np.tile(depends, (SLOTS, 1))
+            waits[0] -= carried
             self._made = (
                 count,
                 {
@@ -297,12 +300,13 @@ class Nodes:
                     "first_after": np.cumsum([0, *map(len, after)]),
                     "after": edges[:, 0].copy(),
                     "carried": edges[:, 1].copy(),
-                    "depends": np.array([len(a) + len(b) for a, b in before], np.int64),
+                    "depends": depends,
                     "first_call": np.cumsum([0, *map(len, self.calls)]),
                     "calls": np.array([each for own in self.calls for each in own], np.int64),
                 },
+                waits,
             )
-        return self._made[1]
+        return self._made[1:]
 
 
 def stream_of(spec: HostSpec, job: int, rank: int) -> int:

@@ -10,15 +10,13 @@ as all files that preprocessing looked at are as they were: the cache says which
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import json
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -37,6 +35,7 @@ from p4engine.backend.cache import (
 from p4engine.frontend.diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
 from p4engine.frontend.lexer import Token
 from p4engine.frontend.preprocessor.files import Files
+from p4engine.garbage import no_garbage
 from p4engine.program_info import ProgramInfo
 
 ENGINE = Path(__file__).parents[1]
@@ -106,19 +105,6 @@ class Memory:
         replace(self.path, sealed(json.dumps(kept).encode()))
 
 
-@contextlib.contextmanager
-def _no_garbage() -> Iterator[None]:
-    """No search for reference cycles inside: a program's tokens and tree are some million objects
-    that all stay until it is compiled, and looking through them takes a fifth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def compile_program(
     path: str | os.PathLike[str],
     defines: Mapping[str, str | int] | None = None,
@@ -150,7 +136,7 @@ def compile_program(
         _log.debug("%s is in the cache: %s", path, compiled.so_path)
         return compiled
     began = time.monotonic()
-    with _no_garbage():
+    with no_garbage():  # a program's tokens and tree are some million objects
         made = _compile(program, path.name, trace, folder, memory)
     _log.info("%s compiled: %.3f s", path, time.monotonic() - began)
     return made

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from p4fabric.base.errors import UserError
@@ -174,11 +174,11 @@ class Topology:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        return tuple(self._hosts)
+        return self.derived("hosts", lambda: tuple(self._hosts))
 
     @property
     def switches(self) -> tuple[str, ...]:
-        return tuple(self._switches)
+        return self.derived("switches", lambda: tuple(self._switches))
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
@@ -238,9 +238,12 @@ class Topology:
         """The number of a host among the hosts, or of a switch among the switches, from 1."""
         return self._hosts[name] if name in self._hosts else self._switches[name]
 
-    def ports(self, node: str) -> dict[int, tuple[str, int, int]]:
+    def ports(self, node: str) -> Mapping[int, tuple[str, int, int]]:
         """{port number: (neighbour, link index, end)}; `end` is 0 if `node` is the link's a, else
         1. Links that have failed keep their numbers and are left out."""
+        return self.derived(("ports", node), lambda: self._ports_of(node))
+
+    def _ports_of(self, node: str) -> dict[int, tuple[str, int, int]]:
         return {
             port: leads
             for port, leads in enumerate(self._ports[node], 1)
@@ -261,7 +264,7 @@ class Topology:
 
     def is_linked(self, node: str, neighbour: str) -> bool:
         """True if a link between two nodes is up."""
-        return any(other == neighbour for other, _, _ in self.ports(node).values())
+        return neighbour in self.derived(("ports to", node), lambda: self._ports_to(node))
 
     def _ports_to(self, node: str) -> dict[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}

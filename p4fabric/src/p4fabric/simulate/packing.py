@@ -8,16 +8,24 @@ is large enough for them (4 MiB).
 
 Large arrays stay where they are. Those of a large model take memory only where they are used, and
 large pages would take memory for all of them.
+
+Thousands of machines have half a million arrays, and Python takes microseconds to ask one for its
+place, its shape and what it views. So compiled code reads them where numpy's C interface has them
+in an object (PyArrayObject_fields and PyVoidScalarObject in numpy's headers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.native import copy, peek, poke
 from p4fabric.simulate.placed_machine import Placed, address_of
+from p4fabric.simulate.records import record
 
 if TYPE_CHECKING:
     from p4fabric.simulate.machine import Machine
@@ -30,8 +38,24 @@ SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
 LARGEST_BYTES = 64 << 10
 PAGE_BYTES = 4 << 10
 
-_base = np.generic.base.__get__
-"""The array that a record views; to ask the record itself takes ten times as long."""
+# Where an array has its fields, in bytes behind the head of an object: the address of its elements,
+# the number of dimensions (int32), the addresses of shape and strides, the object whose memory it
+# views, and flags (int32). Where a record has the first and the fifth, behind the head of an object
+# with a length.
+DATA, DIMENSIONS, SHAPE, STRIDES, BASE, FLAGS = (object.__basicsize__ + 8 * at for at in range(6))
+FLAGS += 8  # the type comes before
+RECORD_DATA, RECORD_BASE = tuple.__basicsize__, tuple.__basicsize__ + 24
+CONTIGUOUS, INT32 = 1, (1 << 32) - 1
+
+FOUND = record(
+    "address",
+    "dimensions",
+    "shape_at",
+    "strides_at",
+    "viewed",  # the object whose memory it views, or 0
+    "bytes",  # of what can move, else 0
+    "place",  # where it moves to, in bytes, or -1
+)
 
 
 def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
@@ -45,64 +69,32 @@ def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
     for machine in machines:
         parts.append([])
         _flatten(machine, parts[-1])
-    moving, starts, hot, end = _plan(parts)
+    begins = np.array([0, *accumulate(map(len, parts))])
+    leaves = [*chain.from_iterable(parts)]
+    ids = np.fromiter(map(id, leaves), np.int64, len(leaves))
+    objects, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    own = [leaves[place] for place in first.tolist()]
+    sizes = [0 if type(each) is np.ndarray else each.dtype.itemsize for each in own]
+    found = np.zeros(len(own), FOUND)
+    _look(objects, np.array(sizes, np.int64), found)
+    found["bytes"][np.isin(objects, found["viewed"])] = 0
+    starts, hot = np.zeros((2, len(machines)), np.int64)
+    end = _plan(begins, which, found, starts, hot)
     memory = np.zeros(end + LINE_BYTES, np.uint8)
     memory = memory[-address_of(memory) % LINE_BYTES :]
     begin = address_of(memory)
-    moved = {key: _move(each, memory, start) for key, (start, each) in moving.items()}
-    places = {key: begin + start for key, (start, _) in moving.items()}
-    placed = []
-    for machine, own, start in zip(machines, parts, starts, strict=True):
-        words = []
-        for each in own:
-            place = places.get(id(each))
-            if place is None:  # nothing is read of an array without elements
-                place = places[id(each)] = address_of(each) if each.size else begin
-            words.append(place)
-            if type(each) is np.ndarray:
-                words += each.shape
-                words += each.strides
-        room = memory[start : start + 8 * len(words)].view(np.int64)
-        room[:] = words
-        there = _with(machine, iter([moved.get(id(each), each) for each in own]))
-        placed.append(Placed.already(there, room, begin + start))
-    return placed, hot
-
-
-def _plan(
-    parts: list[list[Leaf]],
-) -> tuple[dict[int, tuple[int, Leaf]], list[int], list[int], int]:
-    """From the arrays and records of each machine: what moves, by its id, with its place; where
-    each machine begins, the bytes up to the end of its short arrays; and the end of all."""
-    kept = {
-        id(each.base if type(each) is np.ndarray else _base(each)) for own in parts for each in own
-    }
-    moving: dict[int, tuple[int, Leaf]] = {}
-    starts, hot, end = [], [], 0
-    for own in parts:
-        starts.append(end)
-        end = _after(end, 8 * sum(1 + 2 * each.ndim for each in own))
-        late = []
-        for each in own:
-            key, is_array = id(each), type(each) is np.ndarray
-            if key in moving or key in kept or (is_array and each.base is not None):
-                continue
-            size = each.nbytes if is_array else each.dtype.itemsize
-            if size > SHORT_BYTES:
-                late.append((key, each, size))
-            elif size > 0:
-                moving[key] = end, each
-                end = _after(end, size)
-        hot.append(end - starts[-1])
-        for key, each, size in late:
-            if size <= LARGEST_BYTES and key not in moving:
-                moving[key] = end, each
-                end = _after(end, size)
-    return moving, starts, hot, end
-
-
-def _after(start: int, count: int) -> int:
-    return start + -(-count // LINE_BYTES) * LINE_BYTES
+    _move(begin, found)
+    ends = _write_words(begin, begins, which, found, starts)
+    moved = [
+        each if place < 0 else _there(each, memory, place)
+        for each, place in zip(own, found["place"].tolist(), strict=True)
+    ]
+    after = map(moved.__getitem__, which.tolist())
+    placed = [
+        Placed.already(_with(machine, after), memory[start:end].view(np.int64), begin + start)
+        for machine, start, end in zip(machines, starts.tolist(), ends.tolist(), strict=True)
+    ]
+    return placed, hot.tolist()
 
 
 def _flatten(part: tuple, into: list[Leaf]) -> None:
@@ -113,16 +105,93 @@ def _flatten(part: tuple, into: list[Leaf]) -> None:
             into.append(each)
 
 
-def _move(part: Leaf, memory: np.ndarray, start: int) -> Leaf:
-    """An array or a record that has moved to this place in memory."""
-    if type(part) is not np.ndarray:
-        table = np.ndarray(1, part.dtype, memory, start)
-        table[0] = part
-        return table[0]
-    there = np.ndarray(part.shape, part.dtype, memory, start)
-    if part.nbytes < PAGE_BYTES or part.view(np.uint8).any():
-        there[...] = part  # zeros take no memory before they are used
-    return there
+@njit(cache=True)
+def _look(objects, sizes, found):
+    """Fill the rows of `found` from objects by their addresses; sizes: of records, 0 of arrays."""
+    for i in range(objects.size):
+        at, one = objects[i], found[i]
+        one.place, one.bytes = -1, sizes[i]
+        if sizes[i] > 0:
+            one.address, one.viewed = peek(at + RECORD_DATA), peek(at + RECORD_BASE)
+            continue
+        one.address, one.viewed = peek(at + DATA), peek(at + BASE)
+        one.dimensions = peek(at + DIMENSIONS) & INT32
+        one.shape_at, one.strides_at = peek(at + SHAPE), peek(at + STRIDES)
+        if one.viewed == 0 and one.dimensions > 0 and peek(at + FLAGS) & CONTIGUOUS != 0:
+            one.bytes = peek(one.strides_at + 8 * (one.dimensions - 1))
+            for dimension in range(one.dimensions):
+                one.bytes *= peek(one.shape_at + 8 * dimension)
+
+
+@njit(cache=True)
+def _after(start, count):
+    return start + -(-count // LINE_BYTES) * LINE_BYTES
+
+
+@njit(cache=True)
+def _plan(begins, which, found, starts, hot):
+    """Give each array a place, and each machine its start and the bytes up to the end of its short
+    arrays; returns the end of all. A machine's objects: which[begins[m] : begins[m + 1]]."""
+    end = 0
+    for m in range(starts.size):
+        own = which[begins[m] : begins[m + 1]]
+        starts[m], words = end, 0
+        for i in own:
+            words += 1 + 2 * found[i].dimensions
+        end = _after(end, 8 * words)
+        for shortest, longest in ((0, SHORT_BYTES), (SHORT_BYTES, LARGEST_BYTES)):
+            for i in own:
+                if found[i].place < 0 and shortest < found[i].bytes <= longest:
+                    found[i].place = end
+                    end = _after(end, found[i].bytes)
+            if shortest == 0:
+                hot[m] = end - starts[m]
+    return end
+
+
+@njit(cache=True)
+def _is_zero(address, count):
+    """True if all of at least 8 bytes are 0."""
+    for at in range(address, address + count - 7, 8):
+        if peek(at) != 0:
+            return False
+    return peek(address + count - 8) == 0
+
+
+@njit(cache=True)
+def _move(begin, found):
+    """Copy what has a place into memory, which is zeros from address `begin` on."""
+    for one in found:
+        if one.place < 0:
+            continue
+        # Zeros take no memory before they are used.
+        if one.bytes < PAGE_BYTES or not _is_zero(one.address, one.bytes):
+            copy(begin + one.place, one.address, one.bytes)
+        one.address = begin + one.place
+
+
+@njit(cache=True)
+def _write_words(begin, begins, which, found, starts):
+    """Write the words of each machine (placed_machine.py) to its start; returns their ends."""
+    ends = starts.copy()
+    for m in range(starts.size):
+        at = begin + starts[m]
+        for i in which[begins[m] : begins[m + 1]]:
+            one = found[i]
+            poke(at, one.address)
+            size = 8 * one.dimensions
+            copy(at + 8, one.shape_at, size)
+            copy(at + 8 + size, one.strides_at, size)
+            at += 8 + 2 * size
+        ends[m] = at - begin
+    return ends
+
+
+def _there(part: Leaf, memory: np.ndarray, place: int) -> Leaf:
+    """An array or a record at its new place."""
+    if type(part) is np.ndarray:
+        return np.ndarray(part.shape, part.dtype, memory, place)
+    return np.ndarray(1, part.dtype, memory, place)[0]
 
 
 def _with(part: T, leaves: Iterator[Leaf]) -> T:

@@ -310,6 +310,9 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> CFunc:
 
 
 _steps: dict[tuple, CFunc] = {}
+# numpy's flags of an array that its type in numba knows: order of rows and of columns, alignment,
+# whether it can be written to.
+LAYOUT = 0x1 | 0x2 | 0x100 | 0x400
 
 
 def _step_of(machine: tuple, batch: Batch) -> CFunc:
@@ -327,9 +330,7 @@ def _kind(part: tuple | np.ndarray | np.record) -> tuple:
         return type(part), *map(_kind, part)
     if isinstance(part, np.record):
         return (part.dtype,)
-    flags = part.flags
-    layout = flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable
-    return part.dtype, part.ndim, layout
+    return part.dtype, part.ndim, part.flags.num & LAYOUT
 
 
 # What a step in plain Python has raised. An exception cannot pass through a C function: ctypes
