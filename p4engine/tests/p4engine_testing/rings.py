@@ -145,10 +145,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # together.
         of_file: Counter[Path] = Counter()
         for item in items:
-            is_long = config.getoption("--slow") and item.get_closest_marker("slow")
+            is_long = config.getoption("--slow") and _takes_long(item)
             of_file[item.path] += LONG if is_long else 1
         items.sort(key=lambda item: (ring(item) not in FIRST, -of_file[item.path]))
     items.sort(key=lambda item: is_alone(Path(item.path)))
+
+
+def _takes_long(item: pytest.Item) -> bool:
+    """True if a test takes long with --slow: as a slow one, or as one with a budget of time, of
+    which there is more then."""
+    is_slow = item.get_closest_marker("slow") is not None
+    return is_slow or "budget" in getattr(item, "fixturenames", ())
 
 
 def is_wholly_slow(path: Path) -> bool:

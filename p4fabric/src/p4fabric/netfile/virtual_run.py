@@ -97,7 +97,7 @@ class VirtualRun:
             captures.write(nodes.next_ns)
             tick(nodes.now_ns)
         if int(nodes.world.state[0].too_late):
-            raise AssertionError("a switch has refused a packet of its past")
+            raise AssertionError("a packet has come to a switch after events of later times")
 
     # -- stops
 

@@ -86,9 +86,8 @@ HOST = record(
     "raw",  # 1: its packets are whole frames, of which each is for it
 )
 
-# A row of World.switches: addresses of the traffic manager and of functions of tm.h
-SWITCH = record(
-    "manager",
+# Functions of tm.h.
+CALLED = (
     "receive",
     "receive_ahead",
     "receive_seeded",  # 0: it takes whole packets alone
@@ -96,6 +95,11 @@ SWITCH = record(
     "next_event",
     "outputs",
     "outputs_clear",
+)
+# A row of World.switches: the addresses of the traffic manager and of these.
+SWITCH = record(
+    "manager",
+    *CALLED,
     "done_ns",  # all its events up to here have been handled
 )
 

@@ -12,8 +12,7 @@ from p4fabric.base.topology import Topology
 from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.machine import Batch
 from p4fabric.simulate.placed_machine import Placed
-from p4fabric.simulate.records import names_of
-from p4fabric.simulate.state import SWITCH, World, new_world
+from p4fabric.simulate.state import CALLED, World, new_world
 
 ROWS_IN = 64  # of the batch of packets to a host,
 ROWS_OUT = 1024  # and from it
@@ -47,13 +46,10 @@ def empty_world(
         world.leads[numbers[name], port] = hosts + trunk
         world.trunks[trunk] = numbers[other], far
     for number, switch in enumerate(switches.values()):
-        world.switches[number] = _functions(switch)
+        row, entry = world.switches[number], switch.entry_points()
+        row.manager = switch.address
+        for name in CALLED:
+            row[name] = entry[name]
     arrived, out = batches
     world.places[:] = arrived.address, out.address, world.deadline.ctypes.data
     return world._replace(arrived=arrived.part, out=out.part)
-
-
-def _functions(switch: Switch) -> tuple[int, ...]:
-    """A row of World.switches."""
-    entry = switch.entry_points()
-    return (switch.address, *(entry[name] for name in names_of(SWITCH)[1:-1]), 0)
