@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from p4fabric.base.errors import RunError, shortage
@@ -31,6 +32,7 @@ from testbed.analysis.data.run_summary import (
     jobs_left_out,
     longest_jobs,
     summary,
+    take,
 )
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import pause_tables, serving_tables, verdict_tables
@@ -56,10 +58,12 @@ def console_of_tables() -> Console:
 
 def after_run(
     folder: str | Path, console: Console | None = None, *, draw: bool = True, shown: str = BRIEF
-) -> None:
+) -> Results:
     """Report at the end of a run: print first, then, with `draw`, make figures and report.html.
-    shown: how much is printed, BRIEF, DETAILS or ALL."""
-    _one(read(folder), console or console_of_tables(), draw, shown)
+    shown: how much is printed, BRIEF, DETAILS or ALL. Returns the run."""
+    results = read(folder)
+    _one(results, console or console_of_tables(), draw, shown)
+    return results
 
 
 def report_command(
@@ -93,12 +97,20 @@ def _with_name(path: str | Path) -> Path:
 
 
 def sweep_report(
-    folder: str | Path, console: Console | None = None, *, draw: bool = True, again: bool = True
+    folder: str | Path,
+    console: Console | None = None,
+    *,
+    draw: bool = True,
+    again: bool = True,
+    known: Mapping[tuple[str, str], bytes] = MappingProxyType({}),
 ) -> None:
     """The table of a sweep's points, report.txt, data.csv and, with `draw`, the figures and
     report.html, into its folder. again: also if figures and page are there and would be the
-    same."""
+    same. known: summaries (`run_summary.packed`) by a point's key and the name of its run."""
     sweep = sweeps.read_sweep(folder)
+    for point in sweep.points:
+        if point.results is not None and (point.key, point.results.folder.name) in known:
+            take(point.results, known[point.key, point.results.folder.name])
     frame = sweeps.frame(sweep)
     console = console or console_of_tables()
     with _writing(sweep.folder):

@@ -14,6 +14,8 @@ milliseconds. So what there is one of per job, host, link or switch is looked up
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -69,6 +71,18 @@ def summary(results: Results) -> Frames:
     "events" (per repetition, switch, event and job), "run" (per repetition), and "lost_by_link" and
     "lost_by_job" (see loss_data.py). They are computed once; the frames are the caller's own."""
     return {name: frame.copy() for name, frame in results.once(_summary).items()}
+
+
+def packed(results: Results) -> bytes:
+    """A run's summary, for another process that reads the run, too (`take`)."""
+    return pickle.dumps(results.once(_summary))
+
+
+def take(results: Results, summary: bytes) -> None:
+    """Use the summary that another process of the same code has made of the same run. One that
+    another version of pandas has packed may be of no use, and is made anew when it is needed."""
+    with contextlib.suppress(Exception):
+        results.keep(_summary, pickle.loads(summary))
 
 
 @pd.option_context("mode.string_storage", "python")  # type: ignore[untyped-decorator]

@@ -158,11 +158,10 @@ def sweep(
     changes["name"] = name if name is not None else _name(loaded, bool(vary or together))
     loaded = loaded.with_(changes)
     assert loaded._sweep is not None
-    folder, failed = carry_out(
-        loaded._sweep, Path(results), _console(progress), processes, dask, slurm
-    )
-    sweep_report(folder, quiet_console(), draw=report, again=False)
-    for point, error in failed:
+    made = carry_out(loaded._sweep, Path(results), _console(progress), processes, dask, slurm)
+    folder = made.folder
+    sweep_report(folder, quiet_console(), draw=report, again=False, known=made.summaries)
+    for point, error in made.failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return SweepResult(folder)
 

@@ -188,8 +188,8 @@ def _run_virtual(
     ended: dict[str, str] = {}
     waiting = list(reruns)
     with executor(processes) as pool:
-        for each, reason in run_points(pool, reruns, results):
-            ended[each.key] = reason
+        for each, outcome in run_points(pool, reruns, results):
+            ended[each.key] = outcome.error
             while waiting and waiting[0].key in ended:  # in the order of the artifact
                 yield (first := waiting.pop(0)), ended[first.key]
 

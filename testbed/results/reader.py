@@ -119,6 +119,10 @@ class Results:
             self._derived[derive] = derive(self)
         return self._derived[derive]
 
+    def keep(self, derive: Callable[[Results], _Derived], derived: _Derived) -> None:
+        """Keep what `once` is to give, where another process has derived it."""
+        self._derived[derive] = derived
+
 
 @contextmanager
 def _permitted() -> Iterator[None]:
@@ -134,22 +138,8 @@ def read(folder: str | Path) -> Results:
     """Opens a results folder. Raises ResultsError when it is none, or of another format, or when it
     must not be read."""
     folder = Path(folder)
-    require_utf8(str(folder), "results folder")
-    status = _json(folder / "status.json") if folder.is_dir() else None
-    if status is None:
-        raise ResultsError(_not_results(folder))
-    _required(status, {}, folder / "status.json")
-    if status.get("format") != FORMAT:
-        raise ResultsError(
-            f"{folder}: results of format {status.get('format')}, this version reads {FORMAT}; "
-            f"use the version of the testbed that wrote it (environment.json names its commit)"
-        )
-    _required(status, STATUS, folder / "status.json")
+    status = _status(folder)
     state = status["state"]
-    if state == "finished" and not (folder / "tables" / "jobs.parquet").exists():
-        raise ResultsError(
-            f"{folder}: the run has finished, but its tables are not here; copy the whole folder"
-        )
     if state == "running" and not is_alive(_mapping(status.get("process"))):
         state = "killed"
     return Results(
@@ -164,6 +154,31 @@ def read(folder: str | Path) -> Results:
         experiment=_mapping(_yaml(folder / "experiment.yaml")),
         environment=_mapping(_json(folder / "environment.json")),
     )
+
+
+@_permitted()
+def has_finished(folder: Path) -> bool:
+    """True if a run has finished; nothing else is read. Raises ResultsError, as `read` does."""
+    return _status(folder)["state"] == "finished"
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    require_utf8(str(folder), "results folder")
+    status = _json(folder / "status.json") if folder.is_dir() else None
+    if status is None:
+        raise ResultsError(_not_results(folder))
+    _required(status, {}, folder / "status.json")
+    if status.get("format") != FORMAT:
+        raise ResultsError(
+            f"{folder}: results of format {status.get('format')}, this version reads {FORMAT}; "
+            f"use the version of the testbed that wrote it (environment.json names its commit)"
+        )
+    _required(status, STATUS, folder / "status.json")
+    if status["state"] == "finished" and not (folder / "tables" / "jobs.parquet").exists():
+        raise ResultsError(
+            f"{folder}: the run has finished, but its tables are not here; copy the whole folder"
+        )
+    return status
 
 
 def find(parent: str | Path) -> list[Path]:

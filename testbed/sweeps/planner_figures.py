@@ -31,6 +31,7 @@ from testbed.runner import AS_IT_IS
 from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from testbed.sweeps.point_pool import executor, run_points
+from testbed.sweeps.point_process import Outcome
 from testbed.sweeps.sweep_runner import PointReporter
 
 SPREADS_NS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
@@ -98,8 +99,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     )
     if left:
         with executor(processes) as pool, step(console, reporter.state):
-            for point, failure in run_points(pool, left, folder, plan_point):
-                reporter.ended(point, failure)
+            for point, outcome in run_points(pool, left, folder, plan_point):
+                reporter.ended(point, outcome.error)
     done = [folder / point.key for point in points if (folder / point.key).exists()]
     if done:
         frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
@@ -131,9 +132,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     return 1 if reporter.failed else 0
 
 
-def plan_point(point: Point, path: str) -> str:
-    """Write each planner's numbers for a point, a row per planner and host spread. Returns "": the
-    point has not failed."""
+def plan_point(point: Point, path: str) -> Outcome:
+    """Write each planner's numbers for a point, a row per planner and host spread."""
     network, jobs = draw(point.scenario, point.workers, point.seed)
     rows, made_by = [], code()
     for planner in PLANNERS:
@@ -156,7 +156,7 @@ def plan_point(point: Point, path: str) -> str:
                 }
             )
     write_whole(Path(path), pd.DataFrame(rows).to_csv(index=False))
-    return ""
+    return Outcome()
 
 
 def with_memory(plan: Plan, spread_ns: int, frame_bytes: int) -> tuple[int, float]:

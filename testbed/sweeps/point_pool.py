@@ -19,7 +19,7 @@ from p4fabric.base.errors import RunError, UserError, shortage
 from p4fabric.base.linux import memory_limits
 
 from testbed.sweeps.call_process import CallProcess, ProcessLost
-from testbed.sweeps.point_process import run_point
+from testbed.sweeps.point_process import Outcome, run_point
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,10 +130,10 @@ def run_points(
     pool: Executor,
     points: Iterable[AnyPoint],
     folder: Path,
-    call: Callable[[Any, str], str] | None = None,
-) -> Iterator[tuple[AnyPoint, str]]:
-    """Run points below `folder`; gives each with why it failed ("": it did not), as they end.
-    call: what runs one; None: `run_point`."""
+    call: Callable[[Any, str], Outcome] | None = None,
+) -> Iterator[tuple[AnyPoint, Outcome]]:
+    """Run points below `folder`; gives each with its outcome, as they end. call: what runs one;
+    None: `run_point`."""
     place = folder.absolute()  # others may stand in another folder
     kills = memory_limits.kills()
     waiting = {
@@ -143,14 +143,14 @@ def run_points(
     for future in as_completed(waiting):
         point = waiting.pop(future)  # what a cluster still waits for, it runs again if it loses it
         try:
-            error = future.result()
+            outcome = future.result()
         except (RunError, UserError) as reason:
-            error = str(reason)
+            outcome = Outcome(str(reason))
         except ProcessLost:
-            error = _lost(memory_limits.kills() > kills)
+            outcome = Outcome(_lost(memory_limits.kills() > kills))
         except Exception as broken:  # a defect; the others go on
-            error = shortage(broken) or f"{type(broken).__name__}: {broken}"
-        yield point, error
+            outcome = Outcome(shortage(broken) or f"{type(broken).__name__}: {broken}")
+        yield point, outcome
 
 
 def _lost(killed: bool) -> str:

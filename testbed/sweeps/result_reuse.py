@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from testbed.experiment import inputs
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.results.environment import of_this_code
+from testbed.results.reader import has_finished
 
 if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point as EarlierPoint
@@ -32,13 +33,18 @@ def finished(parent: Path) -> list[Results]:
     return [run for run in map(read, find(parent)) if run.finished]
 
 
+def is_done(parent: Path) -> bool:
+    """True if a point has a finished run; little is read for it."""
+    return any(map(has_finished, find(parent)))
+
+
 def remove_unfinished(parent: Path) -> None:
     """Remove the unfinished runs of a point that has finished: a killed worker left them."""
-    runs = [read(folder) for folder in find(parent)]
-    if any(run.finished for run in runs):
-        for run in runs:
-            if not run.finished:
-                shutil.rmtree(run.folder, ignore_errors=True)
+    runs = {folder: has_finished(folder) for folder in find(parent)}
+    if any(runs.values()):
+        for folder, is_finished in runs.items():
+            if not is_finished:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def take_over(points: Sequence[Point], folder: Path) -> int:
@@ -47,7 +53,7 @@ def take_over(points: Sequence[Point], folder: Path) -> int:
     beside = [path.parent for path in folder.parent.glob(f"*/{SWEEP_FILE}")]
     taken = 0
     for point in points:
-        if finished(folder / point.key):
+        if is_done(folder / point.key):
             continue
         known = (run for other in beside for run in finished(other / point.key))
         run = next((run for run in known if of_this_code(run.environment)), None)

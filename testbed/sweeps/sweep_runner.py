@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from testbed.experiment import Experiment
     from testbed.experiment.sweep_file import Point, Sweep
+    from testbed.sweeps.point_process import Outcome
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -59,13 +60,24 @@ GLOO = "gloo"  # a job's key `backend`
 
 
 class Place(NamedTuple):
-    """The folder and the console of a sweep's points, and what runs them (see `run_sweep`)."""
+    """The folder and the console of a sweep's points, and what runs them (see `run_sweep`).
+    summaries: of the runs that are made, by a point's key and a run's name, for `sweep_report`."""
 
     folder: Path
     console: Console
     processes: int | None
     dask: str | None
     slurm: str | None
+    summaries: dict[tuple[str, str], bytes]
+
+
+class Carried(NamedTuple):
+    """A sweep that has been carried out: its folder, the points that failed with the reasons, and
+    the summaries of the others' runs."""
+
+    folder: Path
+    failed: list[tuple[Point, str]]
+    summaries: dict[tuple[str, str], bytes]
 
 
 def tune_here(experiment: Experiment, results: Path, console: Console) -> Experiment:
@@ -100,7 +112,8 @@ def run_sweep(
     alone, as a job of a job array does; what has all of them is reported. Returns the exit code: 1
     if a point failed, or a check of its jobs. Raises UserError before anything is run."""
     console = Console(stderr=as_json)
-    folder, failed = carry_out(sweep, results, console, processes, dask, slurm, share, part)
+    made = carry_out(sweep, results, console, processes, dask, slurm, share, part)
+    folder, failed, summaries = made
     from testbed.analysis.data.serving_data import failures
     from testbed.analysis.data.sweep_data import read_sweep
     from testbed.analysis.report import of_what_has_finished, report_json, sweep_report
@@ -115,7 +128,7 @@ def run_sweep(
     else:
         with of_what_has_finished(folder):
             quiet = quiet_console() if as_json else None
-            sweep_report(folder, quiet, draw=report, again=False)
+            sweep_report(folder, quiet, draw=report, again=False, known=summaries)
     if as_json:
         report_json([folder])
     said = [f"failed: {point.label}: {error}" for point, error in failed]
@@ -143,9 +156,9 @@ def carry_out(
     slurm: str | None = None,
     share: bool = False,
     part: Part = WHOLE,
-) -> tuple[Path, list[tuple[Point, str]]]:
-    """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
-    and the points that failed with the reasons. Shows the progress on `console`."""
+) -> Carried:
+    """Run all points that have not finished yet, as `run_sweep` does. Shows the progress on
+    `console`."""
     number, parts = part
     if sweep.robust and part != WHOLE:
         raise UserError("--points runs a part of the points, and robust compares all of them")
@@ -196,11 +209,11 @@ def carry_out(
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results, own)
     try:
-        place = Place(folder, console, processes, dask, slurm)
+        place = Place(folder, console, processes, dask, slurm, {})
         failed = _run_points(todo, setups, programs, place)
         if sweep.robust and not failed:
             failed = _vary(sweep, place)
-        return folder, failed
+        return Carried(folder, failed, place.summaries)
     except KeyboardInterrupt:
         kept = len(sweep.points) - len(_unfinished(sweep, results))
         print(
@@ -311,7 +324,7 @@ def _run_points(
 ) -> list[tuple[Point, str]]:
     """Run points with their set-ups and programs, by the points' keys; returns those that failed,
     with why."""
-    folder, console, processes, dask, slurm = place
+    folder, console, processes, dask, slurm, summaries = place
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
@@ -322,12 +335,14 @@ def _run_points(
     def in_pool(
         points: list[Point],
         pool: AbstractContextManager[Executor],
-        call: Callable[[Experiment, str], str] | None = None,
+        call: Callable[[Experiment, str], Outcome] | None = None,
     ) -> None:
         with pool as workers, step(console, teller.state):
-            for point, error in run_points(workers, points, folder, call):
+            for point, (error, run, summary) in run_points(workers, points, folder, call):
                 if not error:
                     result_reuse.remove_unfinished(folder / point.key)
+                if run:
+                    summaries[point.key, run] = summary
                 teller.ended(point, error)
 
     if virtual:
@@ -422,7 +437,7 @@ def _unfinished(sweep: Sweep, results: Path, points: Sequence[Point] | None = No
     """Those of these points of a sweep, or of all, that have not finished."""
     folder = results / sweep.name
     among = sweep.points if points is None else points
-    return [point for point in among if not result_reuse.finished(folder / point.key)]
+    return [point for point in among if not result_reuse.is_done(folder / point.key)]
 
 
 def _tell_finished(points: Sequence[Point], todo: int, folder: Path, console: Console) -> None:

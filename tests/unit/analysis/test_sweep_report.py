@@ -10,8 +10,9 @@ import pytest
 import yaml
 from rich.console import Console
 
+from testbed.analysis.data import run_summary
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.run_summary import packed, summary
 from testbed.analysis.figures import sweep_figures
 from testbed.analysis.report import report_command, sweep_report
 from testbed.analysis.style.plot_style import as_wide_as, plot_styles
@@ -153,3 +154,17 @@ def test_what_is_drawn_already_is_drawn_again_only_if_it_would_differ(folder, mo
     (new / "report.html").write_text("the point's page")
     said(again=False)  # with a link to it
     assert drawn == [6] * 6 + [7] * 2
+
+
+def test_summaries_of_those_who_made_the_runs_are_used(folder, monkeypatch):
+    points = [each for each in sweeps.read_sweep(folder).points if each.results is not None]
+    known = {(each.key, each.results.folder.name): packed(each.results) for each in points}
+
+    def reported(known):
+        sweep_report(folder, Console(file=io.StringIO(), width=150), draw=False, known=known)
+        return [(folder / name).read_text() for name in ("report.txt", "data.csv")]
+
+    expected = reported({})
+    assert reported(dict.fromkeys(known, b"of another pandas")) == expected
+    monkeypatch.setattr(run_summary, "jobs", None)  # no summary can be made
+    assert reported(known) == expected

@@ -45,14 +45,14 @@ def test_what_is_called_may_be_large():
 def test_what_has_no_memory_says_so(tmp_path):
     """1 << 45 repetitions of the folder's path are more than any machine has room for."""
     with executor(1) as pool:
-        ((_, error),) = run_points(pool, [Given("a", 1 << 45)], tmp_path, operator.mul)
-    assert error.startswith("memory ran out; ")
+        ((_, outcome),) = run_points(pool, [Given("a", 1 << 45)], tmp_path, operator.mul)
+    assert outcome.error.startswith("memory ran out; ")
 
 
 def test_points_of_a_process_that_ends_suddenly_say_so(tmp_path):
     points = [Given("a", "/bin/false"), Given("b", "/bin/false")]
     with executor(1) as pool:
-        errors = [error for _, error in run_points(pool, points, tmp_path, os.execl)]
+        errors = [ended.error for _, ended in run_points(pool, points, tmp_path, os.execl)]
     assert len(errors) == 2
     assert all(error.startswith("a process of the sweep ended suddenly") for error in errors)
 
@@ -92,4 +92,4 @@ def test_nobody_waits_for_a_point_that_has_ended(tmp_path):
 
 def test_a_point_that_has_finished_is_not_run_again(tmp_path):
     write_run(tmp_path)
-    assert run_point(None, str(tmp_path)) == ""
+    assert run_point(None, str(tmp_path)).error == ""

@@ -38,12 +38,13 @@ SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
 LARGEST_BYTES = 64 << 10
 PAGE_BYTES = 4 << 10
 
-# Where an array has its fields, in bytes behind the head of an object: the address of its elements,
-# the number of dimensions (int32), the addresses of shape and strides, the object whose memory it
-# views, and flags (int32). Where a record has the first and the fifth, behind the head of an object
-# with a length.
+# In bytes: where an object has its type. Where an array has its fields, behind the head of an
+# object: the address of its elements, the number of dimensions (int32), the addresses of shape and
+# strides, the object whose memory it views, and flags (int32). Where a record has the first and the
+# fifth of them, behind the head of an object with a length.
+TYPE = object.__basicsize__ - 8
 DATA, DIMENSIONS, SHAPE, STRIDES, BASE, FLAGS = (object.__basicsize__ + 8 * at for at in range(6))
-FLAGS += 8  # the type comes before
+FLAGS += 8  # the type of its elements comes before
 RECORD_DATA, RECORD_BASE = tuple.__basicsize__, tuple.__basicsize__ + 24
 CONTIGUOUS, INT32 = 1, (1 << 32) - 1
 
@@ -74,9 +75,10 @@ def packed(machines: list[Machine]) -> tuple[list[Placed], list[int]]:
     ids = np.fromiter(map(id, leaves), np.int64, len(leaves))
     objects, first, which = np.unique(ids, return_index=True, return_inverse=True)
     own = [leaves[place] for place in first.tolist()]
-    sizes = [0 if type(each) is np.ndarray else each.dtype.itemsize for each in own]
+    assert {*map(type, own)} <= {np.ndarray, np.record}  # others have their fields elsewhere
     found = np.zeros(len(own), FOUND)
-    _look(objects, np.array(sizes, np.int64), found)
+    found["bytes"] = [each.nbytes for each in own]
+    _look(objects, id(np.record), found)
     found["bytes"][np.isin(objects, found["viewed"])] = 0
     starts, hot = np.zeros((2, len(machines)), np.int64)
     end = _plan(begins, which, found, starts, hot)
@@ -106,21 +108,20 @@ def _flatten(part: tuple, into: list[Leaf]) -> None:
 
 
 @njit(cache=True)
-def _look(objects, sizes, found):
-    """Fill the rows of `found` from objects by their addresses; sizes: of records, 0 of arrays."""
+def _look(objects, records, found):
+    """Fill the rows of `found`, which have the objects' bytes; records: the type of records. All by
+    their addresses."""
     for i in range(objects.size):
         at, one = objects[i], found[i]
-        one.place, one.bytes = -1, sizes[i]
-        if sizes[i] > 0:
+        one.place = -1
+        if peek(at + TYPE) == records:
             one.address, one.viewed = peek(at + RECORD_DATA), peek(at + RECORD_BASE)
             continue
         one.address, one.viewed = peek(at + DATA), peek(at + BASE)
         one.dimensions = peek(at + DIMENSIONS) & INT32
         one.shape_at, one.strides_at = peek(at + SHAPE), peek(at + STRIDES)
-        if one.viewed == 0 and one.dimensions > 0 and peek(at + FLAGS) & CONTIGUOUS != 0:
-            one.bytes = peek(one.strides_at + 8 * (one.dimensions - 1))
-            for dimension in range(one.dimensions):
-                one.bytes *= peek(one.shape_at + 8 * dimension)
+        if one.viewed != 0 or peek(at + FLAGS) & CONTIGUOUS == 0:
+            one.bytes = 0
 
 
 @njit(cache=True)
