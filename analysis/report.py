@@ -47,6 +47,9 @@ BRIEF_JOBS = 10
 BRIEF_LINKS = 5
 BRIEF, DETAILS, ALL = "brief", "details", "all"  # how much is printed of a run; ALL: rows of zeros
 LOADING = "loading matplotlib"
+# Summaries (`run_summary.packed`) by a point's key and the name of its run.
+Summaries = Mapping[tuple[str, str], bytes]
+NONE_KNOWN: Summaries = MappingProxyType({})
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
 
@@ -102,15 +105,12 @@ def sweep_report(
     *,
     draw: bool = True,
     again: bool = True,
-    known: Mapping[tuple[str, str], bytes] = MappingProxyType({}),
+    known: Summaries = NONE_KNOWN,
 ) -> None:
     """The table of a sweep's points, report.txt, data.csv and, with `draw`, the figures and
     report.html, into its folder. again: also if figures and page are there and would be the
-    same. known: summaries (`run_summary.packed`) by a point's key and the name of its run."""
-    sweep = sweeps.read_sweep(folder)
-    for point in sweep.points:
-        if point.results is not None and (point.key, point.results.folder.name) in known:
-            take(point.results, known[point.key, point.results.folder.name])
+    same. known: summaries that need not be made."""
+    sweep = _read_sweep(folder, known)
     frame = sweeps.frame(sweep)
     console = console or console_of_tables()
     with _writing(sweep.folder):
@@ -133,6 +133,16 @@ def sweep_report(
             drawn.note(sweep, frame, [*made, page])
     for sentence in explanations.of_sweep(sweep):
         console.print(sentence, highlight=False)
+
+
+def _read_sweep(folder: str | Path, known: Summaries) -> sweeps.Sweep:
+    sweep = sweeps.read_sweep(folder)
+    runs: list[sweeps.Point | sweeps.VariedRun] = [*sweep.points]
+    runs += sweep.robust.runs if sweep.robust else ()
+    for each in runs:
+        if each.results is not None and (key := (each.key, each.results.folder.name)) in known:
+            take(each.results, known[key])
+    return sweep
 
 
 def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> RenderableType:
@@ -234,13 +244,13 @@ def perfetto_command(paths: Sequence[str | Path]) -> int:
     return 0
 
 
-def report_json(paths: Sequence[str | Path]) -> int:
+def report_json(paths: Sequence[str | Path], known: Summaries = NONE_KNOWN) -> int:
     """`ina report RESULTS... --json`: prints what the tables of runs and sweeps hold; writes and
-    draws nothing. Raises ResultsError."""
+    draws nothing. known: as for `sweep_report`. Raises ResultsError."""
     described: list[dict[str, Any]] = []
     for path in paths:
         if sweeps.is_sweep(path):
-            sweep = sweeps.read_sweep(path)
+            sweep = _read_sweep(path, known)
             points = tables.sweep(sweep.points, sweep.keys, sweeps.frame(sweep))
             found = {"points": [point.key for point in sweep.points]}
             described.append({"sweep": sweep.name, "folder": str(sweep.folder), **found})

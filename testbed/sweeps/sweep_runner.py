@@ -130,7 +130,7 @@ def run_sweep(
             quiet = quiet_console() if as_json else None
             sweep_report(folder, quiet, draw=report, again=False, known=summaries)
     if as_json:
-        report_json([folder])
+        report_json([folder], summaries)
     said = [f"failed: {point.label}: {error}" for point, error in failed]
     if any(_has_checks(point.experiment) for point in sweep.points):
         for point in read_sweep(folder).points:
