@@ -162,7 +162,7 @@ def has_finished(folder: Path) -> bool:
     return _status(folder)["state"] == "finished"
 
 
-def _status(folder: Path) -> dict[str, Any]:
+def _status(folder: Path) -> dict:
     require_utf8(str(folder), "results folder")
     status = _json(folder / "status.json") if folder.is_dir() else None
     if status is None:

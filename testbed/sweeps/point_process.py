@@ -23,8 +23,8 @@ LOCK = Path("/run/ina-testbed-mininet.lock")  # root's alone, as are the workers
 
 
 class Outcome(NamedTuple):
-    """How a point ended: why it failed, or ""; and of a run that it has made, the name of the
-    results folder and the summary (`run_summary.packed`)."""
+    """The end of a point: the reason for which it failed, or ""; and of a run that it has made, the
+    name of the results folder and the summary (`run_summary.packed`)."""
 
     error: str = ""
     run: str = ""
