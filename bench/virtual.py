@@ -18,7 +18,8 @@ The bound, in the last line, is what the machine's memory allows if each value p
 times: it is written by its worker, read and added to what is read and written in a register,
 written in a result, and read to be checked. Caches can be faster.
 
-    --per-worker N  each worker sends N packets in two iterations, whatever the number of hosts.
+    --per-worker N  each worker sends N packets of 64 values in two iterations, or as many bytes in
+                longer ones, whatever the number of hosts.
                 Without it all cases have the same number of packets, so that more workers have
                 shorter iterations, whose packets cost more: a layer has fewer of them
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
