@@ -111,8 +111,7 @@ def _exceeded(
         inside = {key: most for key, most in capacities.items() if key[0] != "link"}
         rate = common_rate(arrangement.gradients, inside)
         assert rate is not None  # the PS's ingress limits it
-        limits = [job.max_rate_bps or network.ingress_bps(job.ps) for job in jobs]
-        rates = [rate if each is None else min(rate, Fraction(each)) for each in limits]
+        rates = [rate] * len(jobs)
     of_workers = [rate for rate, job in zip(rates, jobs, strict=True) for _ in job.workers]
     loaded = loads(arrangement.gradients, of_workers)
     found = {}

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from testbed.routing.fair import Term, fair_rates
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
 from testbed.setup.plan_input import of_file
@@ -39,3 +40,14 @@ def test_a_rate_is_exact(tmp_path) -> None:
         "job j workers=a,b,c ps=p\n"
     )
     assert make_plan(*of_file(path), "grid-links").rate_bps == Fraction(GBIT, 3)
+
+
+def test_who_only_gets_results_over_a_full_link_goes_on() -> None:
+    """A link with room for 10 carries worker 0's gradients and the results of both workers, which
+    come at the rate of the slower one."""
+    one = Fraction(1)
+    uses = {
+        ("link", "a"): [Term((0,), one), Term((0, 1), one, slowest=True)],
+        ("link", "b"): [Term((1,), one)],
+    }
+    assert fair_rates(uses, {("link", "a"): 10, ("link", "b"): 30}, 2) == [5, 30]

@@ -130,6 +130,8 @@ def test_no_worker_is_faster_than_the_largest_rate() -> None:
     ):
         plan = make_plan(*example(), planner, max_rate_bps=GBIT // 2)
         assert {worker.rate_bps for worker in plan.jobs[0].workers} == {GBIT // 2}
+    exact = make_plan(*example(), "grid", exact=True, max_rate_bps=GBIT // 2)
+    assert exact.before_repair.rate_bps == GBIT // 2
     # In the published program T limits a worker's rate to each node: three switches and the PS.
     assert make_plan(*example(), "grid", max_rate_bps=GBIT // 2).bound_bps == 2 * GBIT
 
