@@ -136,10 +136,8 @@ def _prefixes(topology: Topology, nodes: tuple[str, ...]) -> list[tuple[str, int
     """The fewest prefixes that have the addresses of these nodes and no others."""
 
     def make() -> list[tuple[str, int]]:
-        own = [addresses(topology, node)[1] for node in nodes]
-        if len(own) == 1:  # most of those of a large network
-            return [(own[0], 32)]
-        found = ipaddress.collapse_addresses(map(ipaddress.IPv4Network, own))
+        networks = [ipaddress.IPv4Network(addresses(topology, node)[1]) for node in nodes]
+        found = ipaddress.collapse_addresses(networks)
         return [(str(each.network_address), each.prefixlen) for each in found]
 
     return topology.derived(("prefixes", nodes), make)

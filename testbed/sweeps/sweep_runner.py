@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 Part = tuple[int, int]
+Summaries = dict[tuple[str, str], bytes]  # of runs, by a point's key and a run's name
 WHOLE: Part = (1, 1)
 FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
@@ -61,14 +62,14 @@ GLOO = "gloo"  # a job's key `backend`
 
 class Place(NamedTuple):
     """The folder and the console of a sweep's points, and what runs them (see `run_sweep`).
-    summaries: of the runs that are made, by a point's key and a run's name, for `sweep_report`."""
+    summaries: of the runs that are made, for `sweep_report`."""
 
     folder: Path
     console: Console
     processes: int | None
     dask: str | None
     slurm: str | None
-    summaries: dict[tuple[str, str], bytes]
+    summaries: Summaries
 
 
 class Carried(NamedTuple):
@@ -77,7 +78,7 @@ class Carried(NamedTuple):
 
     folder: Path
     failed: list[tuple[Point, str]]
-    summaries: dict[tuple[str, str], bytes]
+    summaries: Summaries
 
 
 def tune_here(experiment: Experiment, results: Path, console: Console) -> Experiment:
@@ -112,8 +113,9 @@ def run_sweep(
     alone, as a job of a job array does; what has all of them is reported. Returns the exit code: 1
     if a point failed, or a check of its jobs. Raises UserError before anything is run."""
     console = Console(stderr=as_json)
-    made = carry_out(sweep, results, console, processes, dask, slurm, share, part)
-    folder, failed, summaries = made
+    folder, failed, summaries = carry_out(
+        sweep, results, console, processes, dask, slurm, share, part
+    )
     from testbed.analysis.data.serving_data import failures
     from testbed.analysis.data.sweep_data import read_sweep
     from testbed.analysis.report import of_what_has_finished, report_json, sweep_report

@@ -62,6 +62,7 @@ def test_arrays_keep_what_they_hold_and_their_kind():
             assert type(one) is type(other)
             there = np.asarray(other)
             assert (one.dtype, one.shape, one.strides) == (there.dtype, there.shape, there.strides)
+            assert there.flags.c_contiguous or other is one  # which stays where it is
             assert there.flags.writeable and there.flags.aligned
             np.testing.assert_array_equal(one, other)
 
