@@ -1,5 +1,5 @@
 """Pause frames on Mininet: switches send and obey them, so nothing is dropped or sent again; a host
-that pauses without end is named."""
+that pauses without end is named. Nothing is sent again before 2 s, so a busy machine is no loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ links:
   ecn_threshold: none
   lossless: {control: pfc, threshold: 8 KiB, reserve: 0}
   each: [{between: [h3, s2], bandwidth: 10 Mbit/s}]
-system: {name: ps, window: 128}
+system: {name: ps, window: 128, timeout: 2 s}
 values_per_packet: 256
 jobs:
   - {model: resnet18, workers: 2, iterations: 1, scale: 0.003, compute_scale: 0,
