@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 from p4engine.switch.library import Switch
+from p4engine_testing.programs import source
 from p4fabric_testing.matrix import first_of
 
 from p4engine import compile_program
@@ -22,12 +23,12 @@ from tests.support.floats import KINDS, hard_pairs
 from tests.support.paths import ROOT
 
 VALUES = 16  # pairs in a packet
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
+PROGRAM = source(
+    top="""
 #include "values.p4"
 #include "adder.p4"
-
+""",
+    headers="""
 header pairs_t {
 #define PAIR(n) bit<32> a##n; bit<32> b##n;
     EACH_VALUE(PAIR)
@@ -37,36 +38,16 @@ header sums_t {
     EACH_VALUE(FIELD)
 }
 struct headers_t { pairs_t pairs; sums_t sums; }
-struct metadata_t {}
-
-parser Take(packet_in packet, out headers_t hdr, inout metadata_t meta,
-            inout standard_metadata_t standard) {
-    state start {
-        packet.extract(hdr.pairs);
-        transition accept;
-    }
-}
-control Nothing(inout headers_t hdr, inout metadata_t meta) { apply {} }
-control Add(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+""",
+    parser="state start { packet.extract(hdr.pairs); transition accept; }",
+    locals="""
     action add() {
 #define SUM(n) hdr.sums.v##n = ADD(hdr.pairs.a##n, hdr.pairs.b##n);
         EACH_VALUE(SUM)
     }
-    apply {
-        hdr.sums.setValid();
-        add();
-        hdr.pairs.setInvalid();
-        standard.egress_spec = 1;
-    }
-}
-control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    apply {}
-}
-control Write(packet_out packet, in headers_t hdr) {
-    apply { packet.emit(hdr.sums); }
-}
-V1Switch(Take(), Nothing(), Add(), Leave(), Nothing(), Write()) main;
-"""
+""",
+    apply="hdr.sums.setValid(); add(); hdr.pairs.setInvalid();",
+)
 
 
 # A sum of two is exact if it is rounded once.

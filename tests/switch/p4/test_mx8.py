@@ -8,6 +8,7 @@ import contextlib
 import numpy as np
 import pytest
 from p4engine.switch.library import Switch
+from p4engine_testing.programs import source
 
 from p4engine import compile_program
 from testbed.number_formats import FLOAT32_EXACT
@@ -16,12 +17,12 @@ from tests.support.floats import KINDS, hard_pairs
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
+PROGRAM = source(
+    top="""
 #include "values.p4"
 #include "adder.p4"
-
+""",
+    headers="""
 header words_t {
 #define WORD(n) bit<32> v##n;
     EACH_VALUE(WORD)
@@ -33,17 +34,9 @@ header steps_t {
     EACH_BLOCK(SCALE)
 }
 struct headers_t { words_t words; words_t again; steps_t steps; }
-struct metadata_t {}
-
-parser Take(packet_in packet, out headers_t hdr, inout metadata_t meta,
-            inout standard_metadata_t standard) {
-    state start {
-        packet.extract(hdr.words);
-        transition accept;
-    }
-}
-control Nothing(inout headers_t hdr, inout metadata_t meta) { apply {} }
-control Round(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+""",
+    parser="state start { packet.extract(hdr.words); transition accept; }",
+    locals="""
     action round_all() {
         bit<32> scale;
         bit<32> more;
@@ -71,25 +64,9 @@ control Round(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         hdr.steps.rest_##a = rest;
         EACH_BLOCK(BLOCK)
     }
-    apply {
-        hdr.steps.setValid();
-        hdr.again.setValid();
-        round_all();
-        standard.egress_spec = 1;
-    }
-}
-control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    apply {}
-}
-control Write(packet_out packet, in headers_t hdr) {
-    apply {
-        packet.emit(hdr.words);
-        packet.emit(hdr.again);
-        packet.emit(hdr.steps);
-    }
-}
-V1Switch(Take(), Nothing(), Round(), Leave(), Nothing(), Write()) main;
-"""
+""",
+    apply="hdr.steps.setValid(); hdr.again.setValid(); round_all();",
+)
 VALUES = 64
 
 

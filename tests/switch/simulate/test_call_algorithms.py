@@ -181,13 +181,6 @@ def test_jobs_without_a_program_have_no_routes(tmp_path):
         load_text(text)
 
 
-def test_a_loaded_experiment_has_its_routes(tmp_path):
-    spec = experiment(tmp_path, "esa", ROUTES % "esa")
-    shown = spec.resolved_yaml()
-    assert "up to: 8 KiB" in shown
-    assert load_text(shown).resolved_yaml() == shown
-
-
 def test_a_transformer_s_groups_are_routed_by_kind(tmp_path):
     text = EXPERIMENT % {
         **{"system": "esa", "memory": memory_line("esa", 256), "loss": "0"},

@@ -18,15 +18,6 @@ from testbed.collective import CollectiveError, client, memory_map, prelude, tal
 from testbed.collective.client import _Arena
 
 
-def test_words_that_are_given_back_can_be_taken_as_one_piece():
-    arena = _Arena(64)
-    places = [arena.take(16) for _ in range(4)]
-    assert places == [0, 16, 32, 48] and arena.take(1) is None
-    for place in (16, 48, 0, 32):  # neighbours on either side, and on both
-        arena.give_back(place, 16)
-    assert arena.free == [(0, 64)] and arena.take(64) == 0
-
-
 def test_no_two_arrays_share_words():
     draw = random.Random(3)
     arena, taken = _Arena(4096), []

@@ -82,19 +82,6 @@ def test_rates_are_max_min_fair(given_network, planner) -> None:
         ) or full & back.get(me, set()), me
 
 
-def test_a_lower_worker_leaves_room_for_others() -> None:
-    """Two jobs share a link of 6; one has a worker behind a link of 1, so the other gets 5."""
-    links = [("a", "s", 1), ("b", "s", 9), ("s", "t", 6), ("p", "t", 9), ("q", "t", 9)]
-    network = Network(
-        (Switch("s", aggregates=False), Switch("t", aggregates=False)),
-        tuple(Host(name) for name in "abpq"),
-        both_ways(links),
-    )
-    jobs = (PlanJob("one", ("a",), "p"), PlanJob("two", ("b",), "q"))
-    for planner in ALL:
-        assert [job.rate_bps for job in make_plan(network, jobs, planner).jobs] == [1, 5]
-
-
 LITTLE = Scenario("little", "", "leaf_spine", {"leaves": 5, "spines": 3, "hosts": 4})
 
 
