@@ -39,6 +39,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+@pytest.fixture(autouse=True)
+def signals_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that tests call in this process leave its signals alone."""
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
     """A test fails if a packet of it breaks the contract of the wire."""

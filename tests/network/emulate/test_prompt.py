@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import pytest
-from p4fabric.base import interrupts
 
 from testbed import results
 from testbed.cli.main import main
@@ -108,12 +107,11 @@ def said(*words: str) -> str:
 
 
 def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(
-    terminal, tmp_path, monkeypatch, capsys
+    terminal, tmp_path, capsys
 ):
     shell = terminal(1, "--cli", "before")
     shell.until(PROMPT)
     run = ("--run", str(shell.process.pid))
-    monkeypatch.setattr(interrupts, "install", lambda: None)
 
     def here(*words: str) -> str:
         """The same as `said`, in this process, which has imported all."""

@@ -55,8 +55,7 @@ def test_a_run_has_tables_with_units(result):
     assert "1.000" in result.text and result.text in result._repr_html_()
 
 
-def test_it_is_what_the_command_line_measures(result, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_it_is_what_the_command_line_measures(result, tmp_path, capsys):
     SMALL.to_yaml(tmp_path / "small.yaml")
     words = [str(tmp_path / "small.yaml"), "--no-report", "--results", str(tmp_path / "results")]
     assert main(words) == 0

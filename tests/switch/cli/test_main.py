@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from p4fabric.base import interrupts
 
 from testbed.cli.main import main
 from tests.support.experiments import SMALL
 
 
 @pytest.mark.parametrize(("option", "detailed"), [("-v", False), ("-vv", True)])
-def test_a_log_has_the_steps_and_in_detail_more(tmp_path, capsys, monkeypatch, option, detailed):
-    monkeypatch.setattr(interrupts, "install", lambda: None)
+def test_a_log_has_the_steps_and_in_detail_more(tmp_path, capsys, option, detailed):
     file = tmp_path / "small.yaml"
     # Of a size that no other test has: a program is compiled once in a process.
     file.write_text(SMALL.replace("aggregators: 8", f"aggregators: {310 + len(option)}"))

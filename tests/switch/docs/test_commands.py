@@ -38,7 +38,6 @@ def test_the_page_of_commands_lists_them_as_the_help_does():
 def test_what_the_docs_change_on_a_command_line_fits_the_file(monkeypatch, capsys):
     """The files' own keys, as they stand on the page."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     checked = set()
     for each in docs.shown():
         words = shlex.split(each.text.partition(" --")[0])
@@ -107,7 +106,6 @@ def files(tmp_path):
 )
 def test_a_command_does_what_it_says(how, files, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     words = docs.words(how.words, files)
     if isinstance(how, docs.Run):
         assert commands.main(words) == how.code, capsys.readouterr().err

@@ -78,7 +78,6 @@ def distributed(tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_costs_no_point(tmp_path, monkeypatch, distributed):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # a worker that is new has nothing to compile
     file, results = tmp_path / "spread.yaml", tmp_path / "results"
     file.write_text(TEXT)
@@ -182,7 +181,6 @@ def test_a_sweep_over_tls_and_nobody_without_a_certificate(
 ):
     import dask
 
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     certificates(tmp_path / "keys", "cluster")
     certificates(tmp_path / "others", "others")

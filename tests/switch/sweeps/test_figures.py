@@ -20,8 +20,7 @@ from testbed.sweeps import figures as figure_run
 @pytest.mark.parametrize(
     "name", [name for name in figure_run.names() if name not in ("learning", "pays")]
 )
-def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_a_figure_is_made_at_small_scale(name, tmp_path, capsys):
     assert commands.main(["figure", name, "--quick", "--results", str(tmp_path)]) == 0
     capsys.readouterr()
     path = figure_run.find(name)
@@ -53,9 +52,8 @@ def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_every_system_of_the_map_gets_through(tmp_path, monkeypatch):
+def test_every_system_of_the_map_gets_through(tmp_path):
     """The smallest model on the fastest links, with the times of the first GPU."""
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     text = figure_run.find("pays").read_text()
     for values in re.findall(
         r"^ +- gpu: (.*)$|^ +jobs\[0\]\S+: (.*)$|^ +links\S+: (.*)$", text, re.M

@@ -103,7 +103,6 @@ def test_a_lost_call_costs_itself_alone(tmp_path):
 @pytest.mark.slow
 def test_a_sweep_runs_as_jobs_and_goes_on(tmp_path, monkeypatch, capsys):
     pytest.importorskip("submitit")
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # a process that is new has nothing to compile
     file, results = tmp_path / "spread.yaml", tmp_path / "results"
     file.write_text(TEXT.format(runtime="virtual", rate="10 Gbit/s"))

@@ -151,8 +151,7 @@ def test_of_many_jobs_the_longest_are_on_the_screen(tmp_path):
     assert "the table has the 10 with the longest JCTs of 40 jobs" in text.getvalue()
 
 
-def test_a_point_is_named_by_its_hash(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_a_point_is_named_by_its_hash(tmp_path, capsys):
     folder = write_sweep(tmp_path)
     points = sweep_data.read_sweep(folder).points
     run = next(point for point in points if point.finished)
@@ -193,8 +192,7 @@ def test_a_sweeps_page_and_its_points_pages_lead_to_each_other(tmp_path):
     assert (page.parent / back).resolve() == folder / "report.html"
 
 
-def test_tables_are_numbers_for_programs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_tables_are_numbers_for_programs(tmp_path, capsys):
     folder = write_sweep(tmp_path)
     points = sweep_data.read_sweep(folder).points
     before = sorted(tmp_path.rglob("*"))

@@ -4,8 +4,6 @@ import io
 import itertools
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from testbed.analysis.report import after_run, render, report_command
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables
 from testbed.results import Writer, read
-from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_tables
 
 
@@ -260,16 +257,6 @@ def test_the_same_folder_twice_is_one_run(tmp_path, console):
         report_command([], console)
     with pytest.raises(UserError, match="no such results folder"):
         report_command([tmp_path / "typo"], console)
-
-
-def test_the_report_is_printed_before_anything_heavy_is_imported():
-    script = (
-        "import sys, testbed.analysis.report, testbed.analysis.data.run_summary; "
-        "import testbed.analysis.tables.report_tables; "
-        "print({'matplotlib', 'networkx', 'pydantic'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True)
-    assert done.stdout == b"set()\n", done.stderr
 
 
 def test_a_report_that_cannot_be_written_is_a_user_error_after_the_table(tmp_path, console):

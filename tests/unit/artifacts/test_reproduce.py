@@ -73,7 +73,6 @@ def test_a_number_beyond_its_tolerance_is_told_and_no_other(folder, data):
 
 
 def test_the_command_says_what_is_reproduced(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     ran = []
     monkeypatch.setattr(figures, "run_figure", lambda path, *_: ran.append(path.stem) or 0)
     for name in ("kinds", "occupancy", "paths"):

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from p4fabric.base import interrupts
 
 from testbed import experiment, systems
 from testbed.cli import main as commands
 from testbed.paths import default_results
 from tests.support.paths import ROOT
-
-
-@pytest.fixture(autouse=True)
-def signals_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(interrupts, "install", lambda: None)
 
 
 @pytest.mark.parametrize("system", systems.SYSTEMS)
@@ -123,7 +117,6 @@ def test_the_demo_needs_neither_root_nor_a_folder(tmp_path, monkeypatch):
     from testbed.sweeps import sweep_runner
 
     ran = []
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setattr(sweep_runner, "run_sweep", lambda sweep, *_: ran.append(sweep) or 0)
     monkeypatch.chdir(tmp_path)
     assert commands.main(["demo"]) == 0

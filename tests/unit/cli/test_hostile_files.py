@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
 
 from testbed.cli.main import main
@@ -86,23 +85,3 @@ def test_an_experiment_names_what_is_no_file(name, made, tmp_path, capsys):
 def test_a_command_is_given_what_is_no_file(name, made, capsys):
     path = made(name)
     assert str(path) in refused(capsys, *(word.format(file=path) for word in COMMANDS[name]))
-
-
-def test_gradients_that_unpack_to_more_than_is_allowed(tmp_path, monkeypatch):
-    from testbed.traffic import trace
-
-    path = tmp_path / "model.csv"
-    path.write_text(
-        "# name: m\n# values: 1000\n# times: measured\n# hardware: none\n# source: none\n"
-        "# gradients: g.npz\nname,shape,values,forward_ns,backward_ns\na,1000,1000,1,1\n"
-    )
-    np.savez_compressed(
-        tmp_path / "g.npz",
-        gradients=np.zeros((2, 500, 1000), np.float32),
-        iterations=np.arange(500),
-        loss=np.zeros((2, 500)),
-    )
-    loaded = trace.load_trace(path)
-    monkeypatch.setattr(trace, "MAX_ARRAYS", 1 << 20)
-    with pytest.raises(trace.TraceError, match="larger than 1 MiB"):
-        trace.load_gradients(loaded)

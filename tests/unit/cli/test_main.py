@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from p4fabric.base import interrupts, steps
 from p4fabric.base import program as programs
+from p4fabric.base import steps
 from p4fabric.base.errors import RunError, UserError
 
 from testbed.cli import main as commands
@@ -24,11 +24,6 @@ from testbed.paths import command_line
 from tests.support.paths import ROOT
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-
-
-@pytest.fixture(autouse=True)
-def signals_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(interrupts, "install", lambda: None)
 
 
 @pytest.fixture
@@ -196,12 +191,6 @@ def test_the_usage_behind_a_mistake_is_one_line(capsys):
     shown = capsys.readouterr().err
     assert "found '0'; allowed: a whole number from 1; usage: ina plan" in shown
     assert shown.count("\n") == 1
-
-
-def test_a_user_error_is_one_message_and_exit_code_2(one_command, capsys):
-    one_command.raised.append(UserError("line 3: bandwidth is negative"))
-    assert commands.main(["go"]) == 2
-    assert capsys.readouterr().err == "error: line 3: bandwidth is negative\n"
 
 
 def test_a_failed_run_shows_the_log_that_explains_it(one_command, capsys):

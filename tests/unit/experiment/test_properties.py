@@ -12,6 +12,11 @@ from testbed.experiment import load_text
 from testbed.traffic.trace import GPUS
 from tests.support.experiments import BASE
 
+
+def few_or_many(few: int, many: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
 TIMES = st.sampled_from(("0", "1 ns", "2.5 us", "10 ms", "0.125 s"))
 SETTINGS = st.fixed_dictionaries(
     {},
@@ -95,29 +100,20 @@ EXPERIMENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
-@given(EXPERIMENT)
-def test_a_resolved_experiment_loads_to_itself(data: dict) -> None:
-    loads_to_itself(data)
+@few_or_many(25, 300)
+def test_a_resolved_experiment_loads_to_itself(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(EXPERIMENT)
+    def holds(data: dict) -> None:
+        experiment = load_text(write_yaml(data))
+        text = experiment.resolved_yaml()
+        again = load_text(text, folder="/")
+        assert again == experiment and again.resolved_yaml() == text
+        for index in range(len(experiment.topology_object().links)):
+            assert again.directions[index] == experiment.directions[index]
+        assert [job.trace() for job in again.jobs] == [job.trace() for job in experiment.jobs]
 
-
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(EXPERIMENT)
-def test_many_resolved_experiments_load_to_themselves(data: dict) -> None:
-    loads_to_itself(data)
-
-
-def loads_to_itself(data: dict) -> None:
-    experiment = load_text(write_yaml(data))
-    text = experiment.resolved_yaml()
-    again = load_text(text, folder="/")
-    assert again == experiment and again.resolved_yaml() == text
-    links = range(len(experiment.topology_object().links))
-    assert [again.directions[index] for index in links] == [
-        experiment.directions[index] for index in links
-    ]
-    assert [job.trace() for job in again.jobs] == [job.trace() for job in experiment.jobs]
+    holds()
 
 
 SCALARS = st.one_of(
@@ -240,26 +236,19 @@ PATHS = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
-@given(PATHS, WORDS)
-def test_any_value_anywhere_is_valid_or_refused_clearly(path: tuple, value: object) -> None:
-    valid_or_refused_clearly(path, value)
+@few_or_many(80, 600)
+def test_any_value_anywhere_is_valid_or_refused_clearly(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(PATHS, WORDS)
+    def holds(path: tuple, value: object) -> None:
+        data = read_yaml(BASE, "base").data
+        place = data
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = value
+        try:
+            load_text(write_yaml(data), file="file.yaml")
+        except UserError as error:
+            assert str(error).startswith("file.yaml: ")
 
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None)
-@given(PATHS, WORDS)
-def test_any_of_many_values_is_valid_or_refused_clearly(path: tuple, value: object) -> None:
-    valid_or_refused_clearly(path, value)
-
-
-def valid_or_refused_clearly(path: tuple, value: object) -> None:
-    data = read_yaml(BASE, "base").data
-    place = data
-    for part in path[:-1]:
-        place = place[part]
-    place[path[-1]] = value
-    try:
-        load_text(write_yaml(data), file="file.yaml")
-    except UserError as error:
-        assert str(error).startswith("file.yaml: ")
+    holds()

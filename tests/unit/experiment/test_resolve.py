@@ -220,25 +220,6 @@ def test_limited_links_without_congestion_marks_are_warned_of() -> None:
     assert unmarked.directions[0][0].ecn_threshold_packets is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "threshold"),
-    [
-        ("queue: 1000 packets", 100),
-        ("queue: 20 packets", 10),
-        ("queue: 1 packet", 1),
-        ("bandwidth: unlimited", None),
-        ("ecn_threshold: 7 packets", 7),
-    ],
-)
-def test_where_congestion_marks_begin_by_default(settings: str, threshold: int | None) -> None:
-    text = changed("delay: 10 us", settings)
-    if "bandwidth" in settings:
-        text = text.replace("  bandwidth: 100 Mbit/s\n", "")
-    experiment = load_text(text)
-    assert {way.ecn_threshold_packets for way in experiment.directions[0]} == {threshold}
-    assert load_text(experiment.resolved_yaml()) == experiment
-
-
 def test_an_experiment_can_be_pickled_and_not_changed() -> None:
     experiment = load_text(BASE)
     copy = pickle.loads(pickle.dumps(experiment))

@@ -19,33 +19,37 @@ from tests.support.paths import ROOT
 from tests.support.synthetic_results import write_run
 
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
-
-
-def test_checking_and_planning_import_nothing_heavy():
-    program = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
+PLANNING = f"""
 from testbed.experiment import load
 from testbed.emulate import mininet_run
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 host_specs(set_up(load({str(ROOT / "experiments" / "quickstart.yaml")!r})))
-print([name for name in {HEAVY!r} if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
+TRACE = "from testbed.traffic.trace import load_trace; load_trace('resnet152')"
+LIGHT = [  # code, and what it must not import
+    (PLANNING, HEAVY),
+    (TRACE, ("torch", "pandas", "numpy", "yaml")),
+    ("import testbed.results", ("numpy", "pandas", "pyarrow", "matplotlib")),
+    (  # before it is printed
+        "import testbed.analysis.report, testbed.analysis.data.run_summary"
+        ", testbed.analysis.tables.report_tables",
+        ("matplotlib", "networkx", "pydantic"),
+    ),
+    (  # on hosts, which would start later, and take more memory
+        "from testbed.emulate import child_processes; from testbed.hosts import host_process",
+        ("pydantic", "pandas", "networkx", "matplotlib"),
+    ),
+]
 
 
-def test_hosts_import_nothing_that_reads_experiments_or_results():
-    """They would start later, and take more memory."""
+@pytest.mark.parametrize(("code", "unwanted"), LIGHT)
+def test_what_starts_at_once_imports_nothing_heavy(code, unwanted):
     program = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from testbed.emulate import child_processes
-from testbed.hosts import host_process
-print([name for name in ("pydantic", "pandas", "networkx", "matplotlib")
-       if name in sys.modules])
+{code}
+print([name for name in {unwanted!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -342,15 +342,6 @@ def test_the_environment_names_what_the_run_ran_on():
     assert index_time_ns() == before
 
 
-def test_importing_the_store_imports_nothing_heavy():
-    script = (
-        "import sys, testbed.results; "
-        "print([m for m in ('numpy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True)
-    assert done.stdout == b"[]\n"
-
-
 def test_find_lists_the_oldest_first(tmp_path):
     first, second = new(tmp_path).folder, new(tmp_path).folder
     now = time.time()

@@ -92,8 +92,7 @@ def test_a_file_that_finds_no_inode_is_told_so(small_disk):
     assert f"of {small_disk}/" in said
 
 
-def test_a_report_without_room_leaves_the_one_before(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_a_report_without_room_leaves_the_one_before(small_disk, capsys):
     folder = write_run(small_disk)
     page = folder / "report.html"
     page.write_text("old")
@@ -178,7 +177,6 @@ def test_the_folder_and_the_command_give_the_same_cause(
     def fail(options: object) -> int:
         raise error
 
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setattr(machine, "clean", fail)
     assert commands.main(["clean"]) == 1
     assert capsys.readouterr().err == f"failed: {said}\n"
@@ -200,8 +198,7 @@ def test_a_reason_of_any_length_finds_room(small_disk):
     assert read(writer.folder).error.endswith(" ...")
 
 
-def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
+def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys):
     path = small_disk / "full.yaml"
     path.write_text(TEXT)
     with (small_disk / "filler").open("wb") as file:
@@ -213,15 +210,6 @@ def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys, mo
     assert read(folder).state == "failed"
 
 
-def test_a_folder_for_which_there_is_no_room_is_not_begun(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
-    path = small_disk / "full.yaml"
-    path.write_text(TEXT)
-    fill(small_disk)
-    assert commands.main([str(path), "--results", str(small_disk / "results")]) == 2
-    assert "No space left on device" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("sweep", ["", "\nsweep: {memory.aggregators: [4, 8]}"])
 def test_a_report_that_finds_no_room_fails_and_says_that_results_are_whole(
     tmp_path, capsys, monkeypatch, sweep
@@ -229,7 +217,6 @@ def test_a_report_that_finds_no_room_fails_and_says_that_results_are_whole(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setattr(report, "_keep", fail)
     monkeypatch.setattr(report, "_show", fail)
     path = tmp_path / "full.yaml"

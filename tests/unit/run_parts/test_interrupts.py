@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from p4fabric.base import interrupts
+from p4fabric.base.interrupts import install  # itself, which tests do without elsewhere
 
 from tests.support.paths import ROOT
 
@@ -18,7 +19,7 @@ def installed(monkeypatch):
     monkeypatch.setattr(interrupts, "_received", signal.SIGINT)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
-    interrupts.install()
+    install()
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

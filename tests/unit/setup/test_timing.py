@@ -110,6 +110,7 @@ def test_marks_begin_at_the_bandwidth_delay_product():
     assert thresholds(rate="10 Mbit/s") == {100}
     assert thresholds() == {318}
     assert thresholds(links=", queue: 300 packets") == {150}
+    assert thresholds(links=", queue: 1 packet") == {1}
     assert thresholds(links=", ecn_threshold: 7 packets") == {7}
     assert thresholds(links=", ecn_threshold: none") == {None}
     assert thresholds(rate="unlimited") == {None}

@@ -260,7 +260,7 @@ def test_own_gradients(tmp_path: Path) -> None:
     assert load_gradients(trace).tensor(1, 2, 1).shape == (842,)
 
 
-def test_bad_gradients(tmp_path: Path) -> None:
+def test_bad_gradients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [
         ({"gradients": np.ones((2, 3, 1290))}, "gradients are float64 (2, 3, 1290)"),
         (
@@ -283,6 +283,11 @@ def test_bad_gradients(tmp_path: Path) -> None:
         load_gradients(load_trace(with_gradients(tmp_path, **arrays)))
     (tmp_path / "mine.npz").write_bytes(b"no archive")
     with pytest.raises(TraceError, match="not a readable .npz"):
+        load_gradients(load_trace(tmp_path / "mine.csv"))
+    np.savez_compressed(tmp_path / "mine.npz", **good_arrays())
+    packed = (tmp_path / "mine.npz").stat().st_size
+    monkeypatch.setattr("testbed.traffic.trace.MAX_ARRAYS", packed + 1000)  # of what it unpacks to
+    with pytest.raises(TraceError, match="larger than 0 MiB"):
         load_gradients(load_trace(tmp_path / "mine.csv"))
 
 
