@@ -62,9 +62,8 @@ class Switch:
 class Run:
     """Four workers and a server, and the three switches between them."""
 
-    def __init__(self, system: str = "esa", more: str = "", parallel: str = "") -> None:
-        text = TEXT.replace("groups: 2", f"groups: {8 if parallel else 2}{parallel}")
-        self.setup = set_up(load_text(text % (system, more)))
+    def __init__(self, text: str = TEXT % ("esa", "")) -> None:
+        self.setup = set_up(load_text(text))
         self.hosts = [Host(spec) for spec in host_specs(self.setup)]
         self.workers, self.servers = self.hosts[:4], self.hosts[4:]
         self.switches = {name: Switch() for name in self.setup.platform.topology.switches}
@@ -295,12 +294,8 @@ def test_a_switch_that_starts_again_gets_the_entries_of_the_groups():
     ],
 )
 def test_runs_without_communicators_for_groups_say_why(system, more, why):
-    text = TEXT.replace(", groups: 2", "").replace(
-        ", ps: h7", ", ps: h7" if system == "esa" else ""
-    )
-    run = Run()
-    run.setup = set_up(load_text(text % (system, more)))
-    run.groups = Communicators(run.setup, run, [*run.switches], run._client)
+    ps = ", ps: h7" if system == "esa" else ""
+    run = Run(TEXT.replace(", groups: 2", "").replace(", ps: h7", ps) % (system, more))
     run.want("key", [1, 0])
     run.tick()
     for host in run.workers[:2]:
@@ -310,7 +305,7 @@ def test_runs_without_communicators_for_groups_say_why(system, more, why):
 
 
 def test_declared_groups_are_there_before_their_ranks_ask():
-    run = Run(parallel=", parallel: {tp: 2, dp: 2}")
+    run = Run(TEXT.replace("groups: 2", "groups: 8, parallel: {tp: 2, dp: 2}") % ("esa", ""))
     run.tick()
     made = {}
     for host in run.hosts:
@@ -341,16 +336,11 @@ def test_declared_groups_are_there_before_their_ranks_ask():
 
 
 def test_of_several_parameter_servers_each_group_has_the_nearest():
-    run = Run()
     text = TEXT.replace("groups: 2", "groups: 4") % ("esa", "")
     text = text.replace(
         "two_level, tors: 2, hosts: 3, servers: 1", "rails, servers: 2, ranks: 2, server_ps: 1"
     ).replace("[h1, h2, h4, h5], ps: h7", "[h1, h2, h3, h4], ps: [h5, h6, h8]")
-    run.setup = set_up(load_text(text))
-    run.hosts = [Host(spec) for spec in host_specs(run.setup)]
-    run.workers, run.servers = run.hosts[:4], run.hosts[4:]
-    run.switches = {name: Switch() for name in run.setup.platform.topology.switches}
-    run.groups = Communicators(run.setup, run, [*run.switches], run._client)
+    run = Run(text)
     for ranks, server in ([2, 3], "h8"), ([1, 3], "h6"), ([0, 1], "h5"), ([0, 1, 2, 3], "h5"):
         run.want(str(ranks), ranks)
         run.tick()

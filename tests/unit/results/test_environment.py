@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from importlib import metadata
@@ -16,6 +17,8 @@ def test_an_environment_is_that_of_this_process():
     assert found["cores_usable"] == len(os.sched_getaffinity(0))
     assert (found["timestamp_unit_ns"], found["runtime"]) == (1000, "virtual")
     assert found["packages"]["numpy"] == metadata.version("numpy")
+    assert found["kernel"].startswith("Linux") and found["python"].startswith("3.")
+    json.dumps(found)
 
 
 def test_fewer_usable_cores_are_counted():
@@ -50,6 +53,11 @@ def test_a_commit_with_changes_is_dirty(tmp_path, monkeypatch):
     assert environment.checkout() == {"commit": commit, "dirty": False}
     (tmp_path / "new").touch()
     assert environment.checkout() == {"commit": commit, "dirty": True}
+    git("add", "new")
+    os.utime(tmp_path / "new", (1, 1))  # of which git would make a note in its index
+    before = (tmp_path / ".git" / "index").stat().st_mtime_ns
+    assert environment.checkout()["dirty"]
+    assert (tmp_path / ".git" / "index").stat().st_mtime_ns == before
     monkeypatch.setattr(environment, "CHECKOUT", None)
     assert environment.checkout() == unknown
 

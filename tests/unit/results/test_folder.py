@@ -16,7 +16,7 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from testbed.analysis.data.sweep_data import is_sweep
-from testbed.results import SWEEP_FILE, SchemaError, Writer, describe, find, read
+from testbed.results import SWEEP_FILE, SchemaError, Writer, find, read
 from testbed.results.reader import by_age
 from testbed.results.writer import LONGEST
 from tests.support.paths import ROOT
@@ -319,27 +319,6 @@ def test_a_name_that_is_not_utf_8_is_a_user_error(tmp_path):
         with pytest.raises(UserError, match=r"results folder .*\\udcff' is not UTF-8, .* rename"):
             use(folder)
     assert not folder.exists()
-
-
-def index_time_ns() -> int:
-    """Time at which Git's index was last written. In a worktree, .git is a file that names the
-    folder."""
-    git = ROOT / ".git"
-    folder = git if git.is_dir() else Path(git.read_text().removeprefix("gitdir:").strip())
-    return (folder / "index").stat().st_mtime_ns
-
-
-def test_the_environment_names_what_the_run_ran_on():
-    before = index_time_ns()
-    found = describe(1000, switch="embedded")
-    assert (found["timestamp_unit_ns"], found["switch"]) == (1000, "embedded")
-    assert found["cores"] >= found["cores_usable"] >= 1
-    assert found["python"].split(".")[0] == "3"
-    assert found["packages"]["numpy"] and found["kernel"].startswith("Linux")
-    if found["commit"] is not None:
-        assert len(found["commit"]) == 40 and found["dirty"] in (True, False)
-    json.dumps(found)
-    assert index_time_ns() == before
 
 
 def test_find_lists_the_oldest_first(tmp_path):

@@ -77,27 +77,20 @@ def test_exclusive_jobs_on_other_leaves_take_the_other_spine():
     assert set(forest.refused) == {2}
 
 
-def test_a_switch_in_parts_serves_as_many_jobs():
-    terms = Terms(slots=64, exclusive=True, holders=2)
+@pytest.mark.parametrize(
+    ("terms", "parts", "why"),
+    [
+        (Terms(64, True, holders=2), [(0, 32), (32, 32)], "is held by job0 and job1"),
+        (Terms(64, False, quota=30), [(0, 30), (30, 30)], "has 4 slots left, and its quota is 30"),
+        (Terms(2, False), [(0, 1), (1, 1)], "has fewer slots (2) than trees"),
+    ],
+)
+def test_the_last_job_of_three_finds_no_room_at_their_switch(terms, parts, why):
     forest = plan(STAR, [job(n, 2 * n + 1, 2 * n + 2) for n in range(3)], terms)
     check(STAR, forest, terms)
-    assert [forest.trees[n][0].bases for n in (0, 1)] == [{"s1": 0}, {"s1": 32}]
-    assert forest.refused == {2: "s1 is held by job0 and job1"}
-
-
-def test_a_quota_is_given_as_long_as_there_are_slots():
-    terms = Terms(slots=64, exclusive=False, quota=30)
-    forest = plan(STAR, [job(n, 2 * n + 1, 2 * n + 2) for n in range(3)], terms)
-    check(STAR, forest, terms)
-    assert [forest.trees[n][0].slots for n in (0, 1)] == [30, 30]
-    assert forest.refused == {2: "s1 has 4 slots left, and its quota is 30"}
-
-
-def test_too_many_trees_for_the_slots_refuse_the_last_job():
-    terms = Terms(slots=2, exclusive=False)
-    forest = plan(STAR, [job(n, 2 * n + 1, 2 * n + 2) for n in range(3)], terms)
-    check(STAR, forest, terms)
-    assert forest.refused == {2: "s1 has fewer slots (2) than trees"}
+    trees = [forest.trees[number][0] for number in (0, 1)]
+    assert [(tree.bases["s1"], tree.slots) for tree in trees] == parts
+    assert forest.refused == {2: f"s1 {why}"}
 
 
 def test_a_window_leaves_slots_to_nobody():
