@@ -3,14 +3,17 @@ through it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from p4engine.backend.build import translate
+from p4engine.control.server import Server
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.preprocessor.preprocess import preprocess
-from p4engine.switch.library import Switch
+from p4engine.switch.library import CALLS, Switch
 
 from p4engine import compile_program
 
@@ -73,6 +76,21 @@ def c_text(folder: Path, **parts: str) -> str:
     diagnostics = Diagnostics()
     tokens, _ = preprocess(path, {}, (), diagnostics)
     return translate(tokens, diagnostics, "program")[0]
+
+
+@contextlib.contextmanager
+def serving(path: Path, switch: Switch) -> Iterator[threading.Thread]:
+    """The control socket of a switch, served in a thread."""
+    server = Server(path, {name: getattr(switch, name) for name in CALLS})
+    server.calls["shutdown"] = server.stop
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        server.stop()
+        thread.join()
+        server.close()
 
 
 def send(s: Switch, data: bytes, port: int = 0, now_ns: int = 0) -> list[tuple[int, bytes]]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from p4engine.control.client import CallError, Client
 from p4engine.control.commands import Commands
-from p4engine.control.server import Server
-from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.library import Switch
 from p4engine_testing.cases import read
-from p4engine_testing.programs import send, source, words
+from p4engine_testing.programs import send, serving, source, words
 
 from p4engine import compile_program
 
@@ -69,9 +66,6 @@ def switch(compiled):
 def run(switch, tmp_path):
     """Runs command lines on `switch`, each with a client of its own; gives what the last one
     prints."""
-    server = Server(tmp_path / "control.sock", {name: getattr(switch, name) for name in CALLS})
-    thread = threading.Thread(target=server.run)
-    thread.start()
 
     def run_lines(*lines: str) -> str | None:
         said = None
@@ -80,10 +74,8 @@ def run(switch, tmp_path):
                 said = Commands(client).run(line)
         return said
 
-    yield run_lines
-    server.stop()
-    thread.join()
-    server.close()
+    with serving(tmp_path / "control.sock", switch):
+        yield run_lines
 
 
 @pytest.mark.parametrize("case", read("commands.txt"), ids=lambda case: case.name)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import stat
-import threading
 from pathlib import Path
 
 import pytest
 from p4engine.control.client import CallError, Client
 from p4engine.control.server import Server
 from p4engine.control.wire import decode, encode
-from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.library import Switch
 from p4engine.switch.traffic_manager import SwitchError
-from p4engine_testing.programs import source
+from p4engine_testing.programs import serving, source
 
 from p4engine import compile_program
 
@@ -52,14 +52,8 @@ def served(compiled, tmp_path: Path):
     """(switch, path of its control socket); the server runs in a thread."""
     switch = Switch(compiled, ports=[1, 2])
     path = tmp_path / "control.sock"
-    server = Server(path, {name: getattr(switch, name) for name in CALLS})
-    server.calls["shutdown"] = server.stop
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield switch, path
-    server.stop()
-    thread.join()
-    server.close()
+    with serving(path, switch):
+        yield switch, path
     assert not path.exists()
     switch.close()
 
@@ -255,15 +249,12 @@ def test_no_switch_there(tmp_path):
 
 
 def test_shutdown(compiled, tmp_path):
-    server = Server(tmp_path / "c.sock", {})
-    server.calls["shutdown"] = server.stop
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    with Client(tmp_path / "c.sock") as client:
-        assert client.shutdown() is None
-    thread.join(10)
-    assert not thread.is_alive()
-    server.close()
+    path, switch = tmp_path / "c.sock", Switch(compiled, ports=[1])
+    with contextlib.closing(switch), serving(path, switch) as thread:
+        with Client(path) as client:
+            assert client.shutdown() is None
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_encoding_round_trip():

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from p4engine.cli.main import main
 from p4engine.control.client import Client
 from p4engine.control.commands import CommandError, Commands
-from p4engine.control.server import Server
-from p4engine.switch.library import CALLS, Switch
+from p4engine.switch.library import Switch
 from p4engine.trace.tracer import TraceError, Tracer
-from p4engine_testing.programs import send, source, words
+from p4engine_testing.programs import send, serving, source, words
 from scapy.utils import wrpcap
 
 from p4engine import compile_program
@@ -192,21 +189,13 @@ def test_filters(switch):
 
 
 def test_control_calls_of_a_running_switch(switch, tmp_path):
-    server = Server(tmp_path / "socket", {name: getattr(switch, name) for name in CALLS})
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(tmp_path / "socket") as client:
-            assert client.trace_lines() == []
-            client.trace(where={"h.a": 4}, packets=1)
-            for a in (3, 4, 4):
-                send(switch, packet(a, 0))
-            lines = client.trace_lines()
-            client.trace_stop()
-    finally:
-        server.stop()
-        thread.join()
-        server.close()
+    with serving(tmp_path / "socket", switch), Client(tmp_path / "socket") as client:
+        assert client.trace_lines() == []
+        client.trace(where={"h.a": 4}, packets=1)
+        for a in (3, 4, 4):
+            send(switch, packet(a, 0))
+        lines = client.trace_lines()
+        client.trace_stop()
     assert sum(line.startswith("parser") for line in lines) == 1
     assert "             a  4" in lines
 

@@ -121,6 +121,7 @@ NONSENSE = {
         f"table_id: $stations {KEY} action {{ action {{ action_id: $learn }} }}",
         f"table_id: $stations {KEY} action {{ action_profile_member_id: 1 }}",
         f"table_id: $stations {KEY} idle_timeout_ns: 5 {DROP}",
+        f"table_id: $flows priority: 1 meter_counter_data {{}} {NOTHING}",
         f"table_id: $rules {DROP}",
         "table_id: $rules priority: 1"
         f" match {{ field_id: 1 ternary {{ value: '\\1' mask: '\\2' }} }} {DROP}",

@@ -188,18 +188,3 @@ def test_the_default_entry_has_a_meter(controller):
     change = ids.entity(direct % (default % "", config.replace("meter_config", "config")))
     controller.write(("MODIFY", change))
     assert controller.read(ids.entity(direct % (default % "", ""))) == [change]
-
-
-def test_tables_without_a_meter_say_so():
-    served = ServedSwitch()
-    with Controller(served.address) as controller:
-        controller.arbitrate()
-        ids = Ids(served.info)
-        flow = (
-            "table_entry { table_id: $flows priority: 1 meter_counter_data {}"
-            " action { action { action_id: $NoAction } } }"
-        )
-        with pytest.raises(Failed) as caught:
-            controller.write(("INSERT", ids.entity(flow)))
-        assert caught.value.codes == ["INVALID_ARGUMENT"]
-    served.close()

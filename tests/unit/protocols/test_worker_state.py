@@ -113,22 +113,6 @@ def test_the_longest_of_two_iterations_counts():
 # ---- windows ----
 
 
-def test_a_window_of_answers_makes_room_for_one_more():
-    worker = new({"credit": 4 * UNIT}, window=10)
-    worker_state.adapt_window(worker, False, False, 0, 0)
-    assert worker.state.credit == 4 * UNIT + UNIT // 4 + 1  # rounded up
-    for _ in range(3):
-        worker_state.adapt_window(worker, False, False, 0, 0)
-    assert 5 * UNIT - UNIT // 4 < worker.state.credit <= 5 * UNIT + 4
-    assert worker.counters[0].marked_results == 0
-
-
-def test_a_step_of_its_own_makes_room_for_one_more_at_once():
-    worker = new({"credit": 4 * UNIT}, window=10)
-    worker_state.adapt_window(worker, False, True, 0, 0)
-    assert worker.state.credit == 5 * UNIT
-
-
 @pytest.mark.parametrize("whole_step", [False, True])
 def test_a_window_stops_at_its_limit(whole_step):
     worker = new({"credit": 10 * UNIT - 1}, window=10)
@@ -136,26 +120,6 @@ def test_a_window_stops_at_its_limit(whole_step):
     assert worker.state.credit == 10 * UNIT
     worker_state.adapt_window(worker, False, whole_step, 0, 0)
     assert worker.state.credit == 10 * UNIT
-
-
-def test_a_mark_halves_the_window_once_for_what_was_sent_before():
-    worker = new({"credit": 8 * UNIT, "cut_ns": 100}, window=10)
-    state = worker.state
-    worker_state.adapt_window(worker, True, False, 99, 200)  # sent before it was last halved
-    assert (state.credit, state.cut_ns) == (8 * UNIT, 100)
-    worker_state.adapt_window(worker, True, True, 100, 200)
-    assert (state.credit, state.cut_ns) == (4 * UNIT, 200)
-    worker_state.adapt_window(worker, True, False, 199, 300)
-    assert (state.credit, state.cut_ns) == (4 * UNIT, 200)
-    worker_state.adapt_window(worker, True, False, 201, 300)
-    assert (state.credit, state.cut_ns) == (2 * UNIT, 300)
-    assert worker.counters[0].marked_results == 4
-
-
-def test_a_window_keeps_one_fragment():
-    worker = new({"credit": UNIT + 1}, window=10)
-    worker_state.adapt_window(worker, True, False, 5, 5)
-    assert worker.state.credit == UNIT
 
 
 # ---- pacing ----
