@@ -28,19 +28,7 @@ memory: {aggregators: 16}
 jobs:
   - {model: alexnet, workers: 2, iterations: 1, scale: 0.00005, compute_scale: 0}
 """
-_STARTS = (
-    "./",
-    "python",
-    ".venv/bin/",
-    "tshark",
-    "p4c-bm2-ss",
-    "pip ",
-    "mkdocs",
-    "ina ",
-    "cd ",
-    "podman ",
-)
-_ANY = "|".join(map(re.escape, _STARTS))
+_ANY = r"\./|python|\.venv/bin/|tshark|p4c-bm2-ss|pip |mkdocs|ina |cd |podman "
 _FENCED = re.compile(rf"(?P<text>(?:sudo )?(?:{_ANY}).*)")
 _COMMAND = re.compile(rf" {{4}}\s*(?:\$ )?{_FENCED.pattern}")
 

@@ -104,7 +104,7 @@ def test_a_changed_runtime_is_that_of_all_processes(tmp_path, monkeypatch):
 
 def test_changes_that_read_alike_have_numbers():
     text = "apply {\n    drop();\n    drop();\n}\n"
-    names = [change.name for change in p4_changes.changes_of("p4/esa.p4", text)]
+    names = [change.name for change in p4_changes.changes("p4/esa.p4", text)]
     assert names == ["drop(); -> ;", "drop(); -> ; #2"]
 
 
@@ -134,7 +134,7 @@ def test_a_removed_statement_leaves_the_variables_of_its_function(tmp_path):
         "        count += 1\n        print(\n            count)\n\n    return more\n"
     )
     names = {}
-    for change in python_changes.changes_of("testbed/results/reader.py", text):
+    for change in python_changes.changes("testbed/results/reader.py", text):
         if change.kind == "removed statement":
             changed = change.apply(text)
             assert changed.count("\n") == text.count("\n")
@@ -334,7 +334,7 @@ def test_a_campaign_goes_on_where_it_was(tmp_path, file, tests, sample, least):
 
 def test_the_changes_of_a_yaml_file_are_those_of_its_numbers_and_words():
     text = "# 7 slower\na: {b: 1.5, c: 3}\nverdict: slower\nslower: x2\n"
-    made = yaml_changes.changes_of("x.yaml", text)
+    made = yaml_changes.changes("x.yaml", text)
     assert [change.apply(text).split("\n")[1:3] for change in made] == [
         ["a: {b: 1.875, c: 3}", "verdict: slower"],
         ["a: {b: 1.5, c: 4}", "verdict: slower"],

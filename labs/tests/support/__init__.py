@@ -29,3 +29,20 @@ def first_of(values: Iterable[Any], count: int) -> list[Any]:
         parts = value if isinstance(value, tuple) else (value,)
         made.append(pytest.param(*parts, marks=() if number < count else pytest.mark.slow))
     return made
+
+
+class InProcess:
+    """A student's class as a lab's network sees it (bench.Python), in this process."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind, self.made = kind, []
+
+    def make(self, name: str, *arguments: Any) -> int:
+        self.made.append(self.kind(*arguments))
+        return len(self.made) - 1
+
+    def methods(self, calls: Iterable[tuple[int, str, list]]) -> list:
+        return [getattr(self.made[n], name)(*arguments) for n, name, arguments in calls]
+
+    def method(self, number: int, name: str) -> Any:
+        return getattr(self.made[number], name)()

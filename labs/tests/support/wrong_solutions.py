@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from labs._teacher import Mistake
 
 
@@ -16,38 +18,14 @@ _RESULT = (
 )
 
 
-def _shard(name: str, *edits: str) -> Mistake:
-    return _wrong("shard.p4", name, *edits)
-
-
-def _gather(name: str, *edits: str) -> Mistake:
-    return _wrong("gather.py", name, *edits)
-
-
-def _experts(name: str, *edits: str) -> Mistake:
-    return _wrong("experts.p4", name, *edits)
-
-
-def _tree(name: str, *edits: str) -> Mistake:
-    return _wrong("tree.p4", name, *edits)
-
-
-def _adder(name: str, *edits: str) -> Mistake:
-    return _wrong("adder.p4", name, *edits)
-
-
-def _floats(name: str, *edits: str) -> Mistake:
-    return _wrong("floats.p4", name, *edits)
-
-
-def _server(name: str, *edits: str) -> Mistake:
-    return _wrong("server.py", name, *edits)
-
-
-def _window(name: str, *edits: str) -> Mistake:
-    return _wrong("window.py", name, *edits)
-
-
+_shard = partial(_wrong, "shard.p4")
+_gather = partial(_wrong, "gather.py")
+_experts = partial(_wrong, "experts.p4")
+_tree = partial(_wrong, "tree.p4")
+_adder = partial(_wrong, "adder.p4")
+_floats = partial(_wrong, "floats.p4")
+_server = partial(_wrong, "server.py")
+_window = partial(_wrong, "window.py")
 _ELSE = "        } else {\n            drop();\n        }\n    }\n}\n\ncontrol {}Egress"
 
 

@@ -4,8 +4,8 @@ alpha-beta models against what is measured."""
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import random
+import runpy
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -121,9 +121,7 @@ COSTS = {
 @pytest.mark.parametrize("lab", COSTS)
 def test_the_solutions_model_is_near_what_is_measured(lab, seed):
     module, room = COSTS[lab]
-    spec = importlib.util.spec_from_file_location(f"{lab}_costs", solution(lab) / "costs.py")
-    costs = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(costs)
-    python = SimpleNamespace(function=lambda name, *arguments: getattr(costs, name)(*arguments))
+    costs = runpy.run_path(str(solution(lab) / "costs.py"))
+    python = SimpleNamespace(function=lambda name, *arguments: costs[name](*arguments))
     made = importlib.import_module(f"labs.{lab}.{module}").measured(random.Random(seed))
     compare(python, made, 0.8 * room)  # some of the room is left for models that differ

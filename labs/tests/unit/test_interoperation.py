@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import random
+import runpy
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +18,7 @@ from labs.grader.failure import Failure
 from labs.grader.slots import Set, place
 from labs.lab14_interoperation import checks, network, wire
 from labs.lab14_interoperation.network import US, Broken, Line, Network, OurHost
+from labs.tests.support import InProcess
 
 SETTING = wire.Setting(7, (3, 30, 11), (2, 5, 8), 32, 60)
 PLAIN, LOSSY = Line(20 * US), Line(20 * US, 0.2, 0.5)
@@ -25,28 +26,7 @@ PLAIN, LOSSY = Line(20 * US), Line(20 * US, 0.2, 0.5)
 
 @pytest.fixture(scope="module")
 def theirs() -> type:
-    path = solution("lab14_interoperation") / "host.py"
-    spec = importlib.util.spec_from_file_location("lab14_solution", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Host
-
-
-class InProcess:
-    """A student's class as the network sees it, in this process."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = kind
-
-    def make(self, name: str, *arguments: Any) -> int:
-        self.host = self.kind(*arguments)
-        return 0
-
-    def methods(self, calls: list) -> list:
-        return [getattr(self.host, name)(*arguments) for _, name, arguments in calls]
-
-    def method(self, number: int, name: str) -> Any:
-        return getattr(self.host, name)()
+    return runpy.run_path(str(solution("lab14_interoperation") / "host.py"))["Host"]
 
 
 class ModelSwitch:

@@ -3,11 +3,9 @@ the network in virtual time finds what a worker may not do."""
 
 from __future__ import annotations
 
-import importlib.util
 import random
-from collections.abc import Sequence
+import runpy
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from labs._teacher import solution
 from labs.grader.failure import Failure
 from labs.lab10_tests import checks
 from labs.lab11_worker.network import MS, US, Line, Record, run
+from labs.tests.support import InProcess
 
 
 def _tests(text: str) -> list[checks.Test]:
@@ -45,27 +44,9 @@ def test_what_is_no_set_of_tests_is_told(text, told):
         _tests(text)
 
 
-class InProcess:
-    """A worker's class as the network sees it (bench.Python), in this process."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind, self.made = kind, []
-
-    def make(self, name: str, *arguments: Any) -> int:
-        self.made.append(self.kind(*arguments))
-        return len(self.made) - 1
-
-    def methods(self, calls: Sequence[tuple[int, str, list]]) -> list:
-        return [getattr(self.made[n], name)(*arguments) for n, name, arguments in calls]
-
-
 @pytest.fixture(scope="module")
 def worker() -> type:
-    path = solution("lab11_worker") / "worker.py"
-    spec = importlib.util.spec_from_file_location("lab11_solution", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Worker
+    return runpy.run_path(str(solution("lab11_worker") / "worker.py"))["Worker"]
 
 
 def _run(kind: type, line: Line, seed: int = 1, fragments: int = 60, window: int = 8) -> Record:

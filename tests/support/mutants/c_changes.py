@@ -12,12 +12,14 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from tests.support.mutants.change import (
+    BRACKETS,
     BRANCH,
     CONSTANT,
     OPERATOR,
     REMOVED,
     Change,
     blank,
+    closing,
     numbered,
     worded,
 )
@@ -42,7 +44,6 @@ OPERATORS = {
     **{"+=": "-=", "-=": "+=", "*=": "+=", "|=": "&=", "&=": "|=", "^=": "&="},
     **{"<<=": ">>=", ">>=": "<<="},
 }
-BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,9 @@ class Token:
     end: int
 
 
-def changes(file: str) -> list[Change]:
-    """All changes of `file`, such as "p4engine/src/p4engine/runtime/tm.c"."""
-    return changes_of(file, (ROOT / file).read_text())
-
-
-def changes_of(file: str, text: str) -> list[Change]:
-    """All changes of a text that takes the place of `file`."""
-    return numbered(_Changes(file, text).all())
+def changes(file: str, text: str | None = None) -> list[Change]:
+    """All changes of `file`, its path in the checkout, or of a text that takes its place."""
+    return numbered(_Changes(file, text or (ROOT / file).read_text()).all())
 
 
 class _Changes:
@@ -95,7 +91,7 @@ class _Changes:
         place = 0
         while place < len(tokens):
             if tokens[place].text == "{":
-                end = _closing(tokens, place)
+                end = closing(tokens, place)
                 if place and tokens[place - 1].text == ")":
                     yield from self._block(tokens[place + 1 : end])
                 place = end
@@ -114,14 +110,14 @@ class _Changes:
         first = tokens[place].text
         second = tokens[place + 1].text if place + 1 < len(tokens) else ""
         if first == "{":
-            end = _closing(tokens, place)
+            end = closing(tokens, place)
             inside = tokens[place + 1 : end]
             if branch and (sum(t.text == ";" for t in inside) > 1 or inside[0].text == "return"):
                 yield self._remove(tokens[place : end + 1], "{}")
             yield from self._block(inside)
             return end + 1
         if first in ("if", "while", "for", "switch"):
-            end = _closing(tokens, place + 1)
+            end = closing(tokens, place + 1)
             if first in ("for", "switch"):
                 yield from self._expression(tokens[place + 2 : end])
             else:
@@ -132,14 +128,14 @@ class _Changes:
             return place
         if first == "do":
             place = yield from self._statement(tokens, place + 1)
-            end = _closing(tokens, place + 1)
+            end = closing(tokens, place + 1)
             yield from self._condition(tokens[place + 1 : end + 1])
             return end + 2
         if first in ("case", "default") or second == ":":
             return next(n for n in range(place, len(tokens)) if tokens[n].text == ":") + 1
         end = place
         while end < len(tokens) - 1 and tokens[end].text != ";":
-            end = _closing(tokens, end) + 1 if tokens[end].text in BRACKETS else end + 1
+            end = closing(tokens, end) + 1 if tokens[end].text in BRACKETS else end + 1
         yield from self._plain(tokens[place : end + 1], branch)
         return end + 1
 
@@ -195,16 +191,6 @@ class _Changes:
         words = worded(self.text, start, end, new)
         line = self.text.count("\n", 0, start) + 1
         return Change(self.file, kind, start, end, new, 0, 0, line, words)
-
-
-def _closing(tokens: list[Token], place: int) -> int:
-    """Place of the token that closes the bracket at `place`."""
-    opening, depth = tokens[place].text, 0
-    for at in range(place, len(tokens)):
-        depth += (tokens[at].text == opening) - (tokens[at].text == BRACKETS[opening])
-        if depth == 0:
-            return at
-    return len(tokens) - 1
 
 
 def _other(number: str) -> str | None:

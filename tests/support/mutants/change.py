@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 OPERATOR, CONSTANT, REMOVED, BRANCH = "operator", "constant", "removed statement", "swapped branch"
 
@@ -40,6 +41,19 @@ class Change:
             # The function keeps its variables, also those of others (`super` has one).
             new = f"if 0: {text[self.start : self.end]}"
         return text[: self.start] + new + text[self.end :]
+
+
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+
+
+def closing(tokens: Sequence[Any], place: int) -> int:
+    """Place of the token that closes the bracket at `place`; of tokens with a `text`."""
+    opening, depth = tokens[place].text, 0
+    for at in range(place, len(tokens)):
+        depth += (tokens[at].text == opening) - (tokens[at].text == BRACKETS[opening])
+        if depth == 0:
+            return at
+    return len(tokens) - 1
 
 
 def blank(text: str) -> str:

@@ -21,6 +21,7 @@ from tests.support.mutants.change import (
     REMOVED,
     Change,
     blank,
+    closing,
     numbered,
     worded,
 )
@@ -45,14 +46,9 @@ NO_STATEMENT = {
 }
 
 
-def changes(file: str) -> list[Change]:
-    """All changes of `file`, such as "p4/esa.p4"."""
-    return changes_of(file, (ROOT / file).read_text())
-
-
-def changes_of(file: str, text: str) -> list[Change]:
-    """All changes of a text that takes the place of `file`."""
-    return numbered(_Changes(file, text).all())
+def changes(file: str, text: str | None = None) -> list[Change]:
+    """All changes of `file`, its path in the checkout, or of a text that takes its place."""
+    return numbered(_Changes(file, text or (ROOT / file).read_text()).all())
 
 
 def _families(folder: Path) -> dict[str, str]:
@@ -73,10 +69,7 @@ def _families(folder: Path) -> dict[str, str]:
 class _Changes:
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
-        self.starts = [0]
-        for place, character in enumerate(text):
-            if character == "\n":
-                self.starts.append(place + 1)
+        self.starts = [0, *(n + 1 for n, character in enumerate(text) if character == "\n")]
         folders = [ROOT / "p4"] if file.startswith("p4/") else [(ROOT / file).parent, *SHARED]
         self.families = {k: v for folder in folders for k, v in _families(folder).items()}
 
@@ -125,16 +118,16 @@ class _Changes:
                     braces.pop()
                 begin = place + 1
             elif text == "{":  # a list
-                place = _closing(tokens, place)
+                place = closing(tokens, place)
             elif text == ";":
                 yield from self._plain(tokens[begin : place + 1], executed, braces)
                 begin = place + 1
             elif text in ("if", "switch") and tokens[place + 1].text == "(":
-                end = _closing(tokens, place + 1)
+                end = closing(tokens, place + 1)
                 yield from self._condition(tokens[place + 1 : end + 1], executed)
                 begin, place = end + 1, end
             elif opens:
-                place = _closing(tokens, place)
+                place = closing(tokens, place)
             place += 1
         yield from self._plain(tokens[begin:], executed, braces)
 
@@ -221,18 +214,6 @@ class _Changes:
     @staticmethod
     def _lines(tokens: list[Token]) -> tuple[int, int]:
         return tokens[0].place.line, tokens[-1].place.line
-
-
-def _closing(tokens: list[Token], place: int) -> int:
-    """Place of the token that closes the bracket at `place`."""
-    pairs = {"(": ")", "{": "}"}
-    opening, closing = tokens[place].text, pairs[tokens[place].text]
-    depth = 0
-    for at in range(place, len(tokens)):
-        depth += (tokens[at].text == opening) - (tokens[at].text == closing)
-        if depth == 0:
-            return at
-    return len(tokens) - 1
 
 
 def _closing_angle(tokens: list[Token], place: int) -> int:

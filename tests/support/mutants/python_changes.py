@@ -42,14 +42,9 @@ PROTOCOLS, WORKLOAD = "testbed/protocols/", "testbed/workload/"  # plain Python 
 REMOVABLE = ast.Assign | ast.AugAssign | ast.Expr | ast.Break | ast.Continue
 
 
-def changes(file: str) -> list[Change]:
-    """All changes of `file`, such as "testbed/protocols/host_sums.py"."""
-    return changes_of(file, (ROOT / file).read_text())
-
-
-def changes_of(file: str, text: str) -> list[Change]:
-    """All changes of a text that takes the place of `file`."""
-    return numbered(_Changes(file, text).all())
+def changes(file: str, text: str | None = None) -> list[Change]:
+    """All changes of `file`, its path in the checkout, or of a text that takes its place."""
+    return numbered(_Changes(file, text or (ROOT / file).read_text()).all())
 
 
 def _following(path: Path) -> dict[str, str]:

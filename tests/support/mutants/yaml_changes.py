@@ -18,14 +18,9 @@ LISTS = (
 )
 
 
-def changes(file: str) -> list[Change]:
-    """All changes of `file`."""
-    return changes_of(file, (ROOT / file).read_text())
-
-
-def changes_of(file: str, text: str) -> list[Change]:
-    """All changes of a text that takes the place of `file`."""
-    return numbered(_all(file, text))
+def changes(file: str, text: str | None = None) -> list[Change]:
+    """All changes of `file`, its path in the checkout, or of a text that takes its place."""
+    return numbered(_all(file, text or (ROOT / file).read_text()))
 
 
 def _all(file: str, text: str) -> Iterator[Change]:
