@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.systems import SYSTEMS
 from tests.support.experiments import memory_line
-from tests.support.histories.cases import OPTIONS, TINY
+from tests.support.histories.cases import OPTIONS, TINY, chosen
 from tests.support.ranks import drawn
 from tests.support.recordings import write_recording
 
@@ -70,16 +70,11 @@ JOB = (
 )
 
 
-def _chosen(values: dict[str, tuple]) -> st.SearchStrategy[dict[str, Any]]:
-    """A value of some keys, and the others' first."""
-    return st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in values.items()})
-
-
 @st.composite
 def experiments(draw: st.DrawFn, folder: Any) -> str:
     """Text of an experiment; files that it names go to `folder` (Path)."""
     system = draw(st.sampled_from(sorted(OPTIONS)))
-    options = draw(_chosen(OPTIONS[system]))
+    options = draw(chosen(OPTIONS[system]))
     options.setdefault("timeout", "2 ms")
     topology = draw(st.sampled_from(NETWORKS))
     faults = ["", "", WORKER, SLOW]
@@ -108,7 +103,7 @@ def experiments(draw: st.DrawFn, folder: Any) -> str:
     return TEXT.format(
         seed=draw(st.integers(1, 9)),
         topology=topology,
-        links=", ".join(f"{key}: {value}" for key, value in _links(draw(_chosen(LINKS))).items()),
+        links=", ".join(f"{key}: {value}" for key, value in _links(draw(chosen(LINKS))).items()),
         costs=draw(st.sampled_from(COSTS if system != "grid" else COSTS[:2])),
         planned="switches: {capacity: 1 Gbit/s, burst: 3 packets}" if system == "grid" else "",
         system=system,

@@ -4,6 +4,7 @@ the clock of a fabric (tests/support/fabric.py), or on links with rates in virtu
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from p4fabric.simulate import event_queue, loop
@@ -11,6 +12,7 @@ from p4fabric.simulate.placed_machine import Placed
 
 from testbed.collective import client, memory_map
 from testbed.experiment.schema import VirtualTime
+from testbed.protocols.host_spec import HostSpec
 from testbed.run_parts.program import prepare
 from testbed.simulate import world
 from testbed.simulate.parts import Parts
@@ -65,21 +67,25 @@ def reference(arrays: list[np.ndarray], divisor: int = 1, few: bool = True) -> n
     return np.concatenate(parts)
 
 
+def _facts(spec: HostSpec) -> dict[str, Any]:
+    """What a host tells its rank's program."""
+    job = spec.job
+    return {
+        "rank": spec.number,
+        "ranks": job.workers,
+        "block_values": job.tensors[0].values,
+        "floats": job.form_of_floats,
+        "wide": job.wide,
+        "formats": job.formats,
+    }
+
+
 class FabricLink(client.Link):
     """A program's link to the machine of a host in a fabric."""
 
     def __init__(self, fabric: Fabric, host: Host) -> None:
         memory = memory_map.new_memory(WORDS)
-        job = host.spec.job
-        facts = {
-            "rank": host.spec.number,
-            "ranks": job.workers,
-            "block_values": job.tensors[0].values,
-            "floats": job.form_of_floats,
-            "wide": job.wide,
-            "formats": job.formats,
-        }
-        super().__init__(memory, facts)
+        super().__init__(memory, _facts(host.spec))
         self.fabric = fabric
         self.host = host
         host.use(worker.attach(host.machine, self.memory))
@@ -166,16 +172,7 @@ class VirtualLink(client.Link):
 
     def __init__(self, network: SlowNetwork, number: int, words: int) -> None:
         node = network.nodes.present_at(number)
-        job = node.spec.job
-        facts = {
-            "rank": node.spec.number,
-            "ranks": job.workers,
-            "block_values": job.tensors[0].values,
-            "floats": job.form_of_floats,
-            "wide": job.wide,
-            "formats": job.formats,
-        }
-        super().__init__(memory_map.new_memory(words), facts)
+        super().__init__(memory_map.new_memory(words), _facts(node.spec))
         self.network, self.number = network, number
         # Workers of a replay share what programs change.
         scoreboard = node.machine.scoreboard

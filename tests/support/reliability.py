@@ -9,7 +9,6 @@ the cells one by one; called as a program this prints the matrix of docs/reliabi
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from testbed import results
-from tests.support.paths import ROOT
+from tests.support.ina import ina
 
 TEXT = """
 name: {name}
@@ -91,9 +90,9 @@ class Outcome:
     errors: str
     read: results.Results
 
-    def seconds(self, job: str = "a") -> float | None:
-        """JCT of a job; None if it did not finish."""
-        jct_ns = self.read.jobs.set_index("name").jct_ns[job]
+    def seconds(self) -> float | None:
+        """JCT of job a; None if it did not finish."""
+        jct_ns = self.read.jobs.set_index("name").jct_ns["a"]
         return None if pd.isna(jct_ns) else float(jct_ns) / 1e9
 
 
@@ -114,15 +113,7 @@ def run(system: str, trouble: str, folder: Path) -> Outcome:
     path = folder / f"{system}-{trouble}.yaml"
     path.write_text(experiment(system, trouble))
     target = folder / "results"
-    command = [
-        sys.executable,
-        str(ROOT / "run.py"),
-        str(path),
-        "--results",
-        str(target),
-        "--no-report",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = ina(path, "--results", target, "--no-report")
     (made,) = target.glob(f"{system}-{trouble}-*")
     return Outcome(done.returncode, done.stderr, results.read(made))
 

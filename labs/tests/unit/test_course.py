@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from labs.grader.course import read_course
 from labs.grader.grade import Grade, Outcome
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.pairs import Meeting
+from labs.tests.support.class_folders import hand_in
 
 COURSE = """
 secret: secret.txt
@@ -42,14 +41,9 @@ def course(tmp_path):
 @pytest.fixture
 def folder(tmp_path):
     """Submissions of two students, one a day and a half late."""
-    made = tmp_path / "submissions"
-    deadline = datetime(2026, 11, 30, 23, 59).timestamp()
-    for student, late_s in (("ada", -60), ("eve", 36 * 3600)):
-        path = made / student / "lab2_aggregation" / "aggregation.p4"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"// {student}\n")
-        os.utime(path, (deadline + late_s,) * 2)
-    return made
+    hand_in(tmp_path, "ada", "2")
+    hand_in(tmp_path, "eve", "2", 36 * 3600)
+    return tmp_path / "submissions"
 
 
 @pytest.fixture

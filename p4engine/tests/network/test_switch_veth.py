@@ -10,6 +10,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -121,30 +122,36 @@ def test_an_unfinished_checksum_behind_a_vlan_tag_is_completed(bench):
         assert client.stats()["completed"] == 1
 
 
+@contextlib.contextmanager
+def flooded(sock: socket.socket) -> Iterator[None]:
+    """Packets come in all the time."""
+    stop = threading.Event()
+
+    def flood() -> None:
+        while not stop.is_set():
+            for _ in range(50):
+                sock.send(HEADER + bytes(50))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_one_control_call_sees_no_packet_half_way(bench):
-    with bench.start_ready() as client:
-        stop = threading.Event()
-
-        def flood() -> None:
-            while not stop.is_set():
-                for _ in range(200):
-                    bench.sockets[1].send(HEADER + bytes(50))
-
-        thread = threading.Thread(target=flood)
-        thread.start()
+    with bench.start_ready() as client, flooded(bench.sockets[1]):
         # Long enough for packets to come in meanwhile, on a busy machine, too.
         calls = [("register_read", name, 0, 1) for name in ("first", "second")] * 2000
         seen: set[int] = set()
-        try:
-            # Between two packets there may be any number of calls: so not so many calls, but calls
-            # at so many moments.
-            while len(seen) < 20:
-                counts = {count for [count] in client.batch(calls)}
-                assert len(counts) == 1
-                seen |= counts
-        finally:
-            stop.set()
-            thread.join()
+        # Between two packets there may be any number of calls: so not so many calls, but calls at
+        # so many moments.
+        while len(seen) < 20:
+            counts = {count for [count] in client.batch(calls)}
+            assert len(counts) == 1
+            seen |= counts
 
 
 def test_what_the_ring_has_no_room_for_is_counted(bench):
@@ -265,29 +272,15 @@ def test_a_controller_changes_the_program_under_traffic(bench):
     address = f"unix:{bench.folder}/p4runtime.sock"
     with bench.start_ready("--p4runtime", address) as client, Controller(address) as controller:
         controller.arbitrate()
-        stop = threading.Event()
-
-        def flood() -> None:
-            while not stop.is_set():
-                for _ in range(50):
-                    bench.sockets[1].send(HEADER + bytes(50))
-
-        thread = threading.Thread(target=flood)
-        thread.start()
-        try:
-            for text, info in (
-                (other.read_text(), p4info(other)),
-                (PROGRAM, p4info(bench.program)),
-            ):
+        infos = (other.read_text(), p4info(other)), (PROGRAM, p4info(bench.program))
+        with flooded(bench.sockets[1]):
+            for text, info in infos:
                 controller.set_config("VERIFY_AND_COMMIT", info, device=text.encode())
                 name, step = ("counted", 1000) if "counted" in text else ("first", 1)
                 while not (found := client.register_read(name, 0, 1)[0]):
                     time.sleep(0.001)
                 assert found % step == 0
                 assert client.register_read("second", 0, 1)[0] % step == 0
-        finally:
-            stop.set()
-            thread.join()
         assert client.stats()["unmodelled_drops"] is not None
     bench.process.send_signal(signal.SIGTERM)
     code, errors = bench.end()

@@ -173,6 +173,15 @@ class Controller:
             setattr(request, name, value)
         self.raw("Write", request, "WriteResponse")
 
+    def refused(self, *updates: tuple[str, Any], **fields: Any) -> list[str]:
+        """The codes of updates of which one at least is refused."""
+        try:
+            self.write(*updates, **fields)
+        except Failed as failed:
+            assert failed.code == "UNKNOWN"
+            return failed.codes
+        raise AssertionError("all updates were taken")
+
     def raw(self, name: str, request: Any, reply: str, timeout_s: float = WAIT_S) -> Any:
         """A call with a message, or with any bytes."""
         try:
@@ -248,6 +257,13 @@ class Ids:
         param = f'params {{ param_id: 1 value: "{_x(port)}" }}'
         action = f"action {{ action {{ action_id: $send {param} }} }}"
         return self.entity(f"table_entry {{ table_id: $stations {match} {action} {more} }}")
+
+    def member(self, number: int, port: int, profile: str = "paths") -> Any:
+        """A member of a profile that sends to a port."""
+        return self.entity(
+            f"action_profile_member {{ action_profile_id: ${profile} member_id: {number}"
+            f" action {{ action_id: $send params {{ param_id: 1 value: '\\{port}' }} }} }}"
+        )
 
     def rule(self, source: str, mask: str, priority: int, action: str = "drop", more="") -> Any:
         """An entry of `rules`."""

@@ -34,14 +34,6 @@ def controller(served):
         yield made
 
 
-def refused(controller: Controller, *updates: tuple[str, Any]) -> list[str]:
-    """The codes of a Write that fails."""
-    with pytest.raises(Failed) as caught:
-        controller.write(*updates)
-    assert caught.value.code == "UNKNOWN"
-    return caught.value.codes
-
-
 # ---- tables ----
 
 
@@ -66,8 +58,7 @@ def test_every_update_of_a_batch_has_a_fate_of_its_own(controller):
     ids = controller.ids
     long = ids.station(address="0102030405060708")
     wide = ids.station(address="06", port="0fff")
-    codes = refused(
-        controller,
+    codes = controller.refused(
         ("INSERT", ids.station()),
         ("INSERT", ids.station()),
         ("DELETE", ids.station(address="09")),
@@ -94,7 +85,7 @@ def test_every_update_of_a_batch_has_a_fate_of_its_own(controller):
 def test_a_full_table_says_so(controller):
     ids = controller.ids
     controller.write(*(("INSERT", ids.station(f"{n:02x}")) for n in range(1, 17)))
-    assert refused(controller, ("INSERT", ids.station("20"))) == ["RESOURCE_EXHAUSTED"]
+    assert controller.refused(("INSERT", ids.station("20"))) == ["RESOURCE_EXHAUSTED"]
 
 
 KEY = "match { field_id: 1 exact { value: 'a' } }"
@@ -139,7 +130,7 @@ NONSENSE = {
 def test_entries_that_make_no_sense_are_refused(controller, code, text):
     before = controller.read(entity("table_entry {}"))
     text = "table_entry { " + text + " }"
-    assert refused(controller, ("INSERT", controller.ids.entity(text))) == [code]
+    assert controller.refused(("INSERT", controller.ids.entity(text))) == [code]
     assert controller.read(entity("table_entry {}")) == before
 
 
@@ -170,14 +161,14 @@ def test_default_entries_are_modified_and_reset_and_never_inserted(served, contr
     controller.write(("MODIFY", change))
     assert served.receive(1, FRAME) == [(4, FRAME)]
     assert controller.read(ids.entity(default % "")) == [change]
-    assert refused(controller, ("INSERT", change), ("DELETE", change)) == ["INVALID_ARGUMENT"] * 2
+    assert controller.refused(("INSERT", change), ("DELETE", change)) == ["INVALID_ARGUMENT"] * 2
     controller.write(("MODIFY", ids.entity(default % "")))
     assert served.receive(1, FRAME) == []
     constant = ids.entity(
         "table_entry { table_id: $fixed is_default_action: true"
         " action { action { action_id: $NoAction } } }"
     )
-    assert refused(controller, ("MODIFY", constant)) == ["PERMISSION_DENIED"]
+    assert controller.refused(("MODIFY", constant)) == ["PERMISSION_DENIED"]
 
 
 def test_const_entries_are_read_with_priorities_and_stay(controller):
@@ -187,7 +178,7 @@ def test_const_entries_are_read_with_priorities_and_stay(controller):
         (2, True),
         (1, True),
     ]
-    assert refused(controller, ("DELETE", found[0])) == ["PERMISSION_DENIED"]
+    assert controller.refused(("DELETE", found[0])) == ["PERMISSION_DENIED"]
     assert controller.read(ids.entity("table_entry { table_id: $fixed }")) == found
 
 
@@ -241,7 +232,7 @@ def test_everything_can_be_asked_for_at_once(controller):
     session = "packet_replication_engine_entry { clone_session_entry { session_id: 1 } }"
     controller.write(
         ("INSERT", ids.station()),
-        ("INSERT", member(ids, 1, 1)),
+        ("INSERT", ids.member(1, 1)),
         ("INSERT", ids.entity("action_profile_group { action_profile_id: $paths group_id: 1 }")),
         ("INSERT", entity(group)),
         ("INSERT", entity(session)),
@@ -277,7 +268,7 @@ def test_what_cannot_be_changed_reads_as_const(controller):
     assert [each.is_const for each in found] == [False, True, True]
     const = ids.station(more="is_const: true")
     controller.write(("INSERT", ids.station()))
-    codes = refused(controller, *((kind, const) for kind in ("INSERT", "MODIFY", "DELETE")))
+    codes = controller.refused(*((kind, const) for kind in ("INSERT", "MODIFY", "DELETE")))
     assert codes == ["INVALID_ARGUMENT"] * 3
 
 
@@ -336,8 +327,7 @@ def test_registers_are_read_and_written(served, controller):
     assert read("flags", 2).bool is True
     assert len(controller.read(ids.entity("register_entry { register_id: $words }"))) == 8
     assert len(controller.read(entity("register_entry {}"))) == 20
-    codes = refused(
-        controller,
+    codes = controller.refused(
         ("MODIFY", ids.entity(write % ("words", 8, "bitstring: '\\1'"))),
         ("MODIFY", ids.entity(write % ("words", 1, "bitstring: '\\1\\1\\1\\1\\1'"))),
         ("MODIFY", ids.entity(write % ("words", 1, "bool: true"))),
@@ -375,12 +365,12 @@ def test_counters_and_meters_by_index(served, controller):
     assert [e.meter_entry.HasField("config") for e in meters] == [False, False, True, False]
     assert meters[2].meter_entry.config.pir == 5
     bad = "meter_entry { meter_id: $speed config { cir: 9 pir: 5 } }"
-    assert refused(controller, ("MODIFY", ids.entity(bad))) == ["INVALID_ARGUMENT"]
+    assert controller.refused(("MODIFY", ids.entity(bad))) == ["INVALID_ARGUMENT"]
     at = "counter_entry { counter_id: $ports index { index: %d } }"
     controller.write(("MODIFY", ids.entity(at % 1)))
     controller.write(("MODIFY", ids.entity("counter_entry { counter_id: $ports }")))
     assert controller.read(entity("counter_entry {}")) == counts, "without data nothing changes"
-    codes = refused(controller, ("MODIFY", ids.entity(at % -1)), ("MODIFY", ids.entity(at % 4)))
+    codes = controller.refused(("MODIFY", ids.entity(at % -1)), ("MODIFY", ids.entity(at % 4)))
     assert codes == ["INVALID_ARGUMENT", "OUT_OF_RANGE"]
 
 
@@ -406,13 +396,6 @@ def test_a_value_set_is_replaced_as_a_whole(served, controller):
 # ---- action profiles ----
 
 
-def member(ids: Ids, number: int, port: int, profile: str = "paths") -> Any:
-    return ids.entity(
-        f"action_profile_member {{ action_profile_id: ${profile} member_id: {number}"
-        f" action {{ action_id: $send params {{ param_id: 1 value: '\\{port}' }} }} }}"
-    )
-
-
 def ports_used(served: ServedSwitch) -> dict[int, int]:
     """The number of sources, of 200, that go to each port."""
     used: dict[int, int] = {}
@@ -434,10 +417,10 @@ def test_members_groups_and_weights(served, controller):
         "table_entry { table_id: $spread match { field_id: 1 exact { value: '\\x08\\x00' } }"
         " action { action_profile_group_id: 5 } }"
     )
-    assert refused(controller, ("INSERT", entry)) == ["NOT_FOUND"]
+    assert controller.refused(("INSERT", entry)) == ["NOT_FOUND"]
     controller.write(
-        ("INSERT", member(ids, 70, 1)),
-        ("INSERT", member(ids, 71, 2)),
+        ("INSERT", ids.member(70, 1)),
+        ("INSERT", ids.member(71, 2)),
         ("INSERT", ids.entity(group % 1)),
         ("INSERT", entry),
     )
@@ -445,25 +428,24 @@ def test_members_groups_and_weights(served, controller):
     assert set(even) == {1, 2}
     controller.write(("MODIFY", ids.entity(group % 9)))
     assert ports_used(served)[2] > even[2]
-    controller.write(("MODIFY", member(ids, 71, 4)))
+    controller.write(("MODIFY", ids.member(71, 4)))
     assert set(ports_used(served)) == {1, 4}, "all copies of a weighted member change"
     assert controller.read(ids.entity("table_entry { table_id: $spread }")) == [entry]
     assert controller.read(entity("action_profile_group {}")) == [ids.entity(group % 9)]
     assert (
         len(controller.read(ids.entity("action_profile_member { action_profile_id: $paths }"))) == 2
     )
-    codes = refused(
-        controller,
-        ("DELETE", member(ids, 70, 1)),
+    codes = controller.refused(
+        ("DELETE", ids.member(70, 1)),
         ("DELETE", ids.entity(group % 1)),
-        ("INSERT", member(ids, 70, 1)),
+        ("INSERT", ids.member(70, 1)),
     )
     assert codes == ["FAILED_PRECONDITION", "FAILED_PRECONDITION", "ALREADY_EXISTS"]
     controller.write(
         ("DELETE", entry),
         ("DELETE", ids.entity(group % 1)),
-        ("DELETE", member(ids, 70, 1)),
-        ("DELETE", member(ids, 71, 1)),
+        ("DELETE", ids.member(70, 1)),
+        ("DELETE", ids.member(71, 1)),
     )
 
 
@@ -493,23 +475,22 @@ def test_a_profile_without_selector_has_members_only(served, controller):
         "table_entry { table_id: $chosen match { field_id: 1 exact { value: '\\x08\\x00' } }"
         " action { action_profile_member_id: 3 } }"
     )
-    controller.write(("INSERT", member(ids, 3, 3, "targets")), ("INSERT", entry))
+    controller.write(("INSERT", ids.member(3, 3, "targets")), ("INSERT", entry))
     assert served.receive(1, FRAME) == [(3, FRAME)]
     group = ids.entity("action_profile_group { action_profile_id: $targets group_id: 1 }")
-    assert refused(controller, ("INSERT", group)) == ["INVALID_ARGUMENT"]
+    assert controller.refused(("INSERT", group)) == ["INVALID_ARGUMENT"]
 
 
 def test_profiles_and_groups_have_sizes(controller):
     ids = controller.ids
-    members = [("INSERT", member(ids, n, 1, "targets")) for n in range(1, 10)]
-    assert refused(controller, *members) == [*["OK"] * 8, "RESOURCE_EXHAUSTED"]
+    members = [("INSERT", ids.member(n, 1, "targets")) for n in range(1, 10)]
+    assert controller.refused(*members) == [*["OK"] * 8, "RESOURCE_EXHAUSTED"]
     group = (
         "action_profile_group { action_profile_id: $paths group_id: 5 max_size: %d"
         " members { member_id: 1 weight: %d } }"
     )
-    controller.write(("INSERT", member(ids, 1, 1)), ("INSERT", ids.entity(group % (3, 3))))
-    codes = refused(
-        controller,
+    controller.write(("INSERT", ids.member(1, 1)), ("INSERT", ids.entity(group % (3, 3))))
+    codes = controller.refused(
         ("MODIFY", ids.entity(group % (3, 4))),
         ("MODIFY", ids.entity(group % (4, 1))),
         ("MODIFY", ids.entity(group % (3, 0))),
@@ -529,7 +510,7 @@ def test_the_program_limits_the_size_of_groups(tmp_path, by_members):
     with Controller(made.address) as controller:
         controller.arbitrate()
         ids = Ids(made.info)
-        controller.write(*(("INSERT", member(ids, n, 1)) for n in (1, 2, 3)))
+        controller.write(*(("INSERT", ids.member(n, 1)) for n in (1, 2, 3)))
         group = "action_profile_group { action_profile_id: $paths group_id: %d max_size: %d %s }"
         weights = [(1, 0, (1,)), (2, 5, (1,)), (3, 4, (2, 2)), (4, 4, (2, 3)), (5, 2, (1, 1, 1))]
         weights.append((6, 4, (10,)))
@@ -539,7 +520,7 @@ def test_the_program_limits_the_size_of_groups(tmp_path, by_members):
                 f"members {{ member_id: {n} weight: {w} }}" for n, w in enumerate(each, 1)
             )
             updates.append(("INSERT", ids.entity(group % (number, size, inside))))
-        codes = refused(controller, *updates)
+        codes = controller.refused(*updates)
         full, bad = "RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"
         if by_members:
             assert codes == [bad, bad, "OK", "OK", full, bad]
@@ -553,7 +534,7 @@ def test_the_program_limits_the_size_of_groups(tmp_path, by_members):
             "table_entry { table_id: $spread match { field_id: 1 exact { value: '\\1' } }"
             " action { action_profile_action_set { %s } } }"
         )
-        assert refused(controller, ("INSERT", ids.entity(text % (actions * 5)))) == [bad]
+        assert controller.refused(("INSERT", ids.entity(text % (actions * 5)))) == [bad]
         controller.write(("INSERT", ids.entity(text % (actions * 4))))
     made.close()
 
@@ -577,8 +558,7 @@ def test_multicast_groups(served, controller):
     assert controller.read(entity(asked)) == [
         entity(group % "replicas { port: '\\4' } metadata: 'm'")
     ]
-    codes = refused(
-        controller,
+    codes = controller.refused(
         ("INSERT", entity(group % "")),
         ("MODIFY", entity(group % "replicas { port: '\\x99' }")),
         ("MODIFY", entity(group % (ports + ports))),
@@ -607,8 +587,7 @@ def test_clone_sessions(served, controller):
     assert sorted(served.receive(1, FRAME)) == [(2, FRAME), (3, FRAME), (4, FRAME)]
     asked = "packet_replication_engine_entry { clone_session_entry { } }"
     assert controller.read(entity(asked)) == [entity(session % two)]
-    codes = refused(
-        controller,
+    codes = controller.refused(
         ("MODIFY", entity(session % "class_of_service: 1")),
         ("MODIFY", entity(session % "packet_length_bytes: -64")),
     )
@@ -680,7 +659,7 @@ def test_digests_come_in_lists_without_duplicates(served, controller):
     served.receive(3, FRAME[:6] + b"\2\0\0\0\0\1" + FRAME[12:])
     assert controller.hear().digest.data[0].struct.members[0].bitstring == b"\2\0\0\0\0\1"
     controller.write(("DELETE", ids.entity(entry % "")))
-    assert refused(controller, ("DELETE", ids.entity(entry % ""))) == ["NOT_FOUND"]
+    assert controller.refused(("DELETE", ids.entity(entry % ""))) == ["NOT_FOUND"]
 
 
 # ---- the pipeline ----
@@ -800,7 +779,7 @@ def test_unimplemented_things_say_so(controller):
     with pytest.raises(Failed, match="INVALID_ARGUMENT"):
         controller.write(("INSERT", controller.ids.station()), atomicity=3)
     ids = controller.ids
-    controller.write(("INSERT", member(ids, 1, 1)))
+    controller.write(("INSERT", ids.member(1, 1)))
     group = (
         "action_profile_group { action_profile_id: $paths group_id: 1"
         " members { member_id: 1 weight: 1 %s } }"
@@ -824,7 +803,7 @@ def test_unimplemented_things_say_so(controller):
         f"packet_replication_engine_entry {{ {multicast} }}",
     )
     updates = [("INSERT", ids.entity(text)) for text in texts]
-    assert refused(controller, *updates) == ["UNIMPLEMENTED"] * len(texts)
+    assert controller.refused(*updates) == ["UNIMPLEMENTED"] * len(texts)
     request = p4runtime_pb2.StreamMessageRequest()
     request.other.type_url = "type.googleapis.com/of.another.Scheme"
     controller.send(request)

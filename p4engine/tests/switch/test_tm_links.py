@@ -10,6 +10,8 @@ import pytest
 from p4engine.switch.pass_watch import FATES, TOLD
 from p4engine.switch.traffic_manager import DIRECTIONS, SwitchError
 
+LINKS = pytest.mark.parametrize("port, direction", [(1, "ingress"), (2, "egress")])
+
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
 def FILL(to: int, seed: int, count: int) -> None:  # noqa: N802
@@ -35,10 +37,9 @@ def test_queues_are_told_while_they_hold_packets(make, packet):
     assert tm.port_queues() == []
 
 
-@pytest.mark.parametrize("direction", ["ingress", "egress"])
-def test_jitter_spreads_and_never_reorders(make, packet, direction):
+@LINKS
+def test_jitter_spreads_and_never_reorders(make, packet, port, direction):
     tm = make(ports=[1, 2], seed=3)
-    port = 1 if direction == "ingress" else 2
     tm.port_shape(port, direction, delay_ns=10_000, jitter_ns=4_000)
     for n in range(2000):
         tm.receive(1, packet("U", 2, n & 0xFF), n * 20_000)
@@ -54,12 +55,12 @@ def test_jitter_spreads_and_never_reorders(make, packet, direction):
     assert [t for t, _, _ in out] == sorted(t for t, _, _ in out)
 
 
-@pytest.mark.parametrize("direction", ["ingress", "egress"])
-def test_losses_repeat_with_the_seed_and_only_with_it(make, packet, direction):
+@LINKS
+def test_losses_repeat_with_the_seed_and_only_with_it(make, packet, port, direction):
     def survivors(seed: int, jitter_ns: int = 0, other: bool = False) -> list[int]:
         tm = make(ports=[1, 2, 3], seed=seed)
         tm.port_shape(
-            1 if direction == "ingress" else 2,
+            port,
             direction,
             delay_ns=50,
             jitter_ns=jitter_ns,
@@ -73,7 +74,6 @@ def test_losses_repeat_with_the_seed_and_only_with_it(make, packet, direction):
                 tm.receive(3, packet("U", 3), n * 1000)
             tm.receive(1, packet("U", 2, n & 0xFF), n * 1000)
             got += [n for _, port, _ in tm.run() if port == 2]
-        port = 1 if direction == "ingress" else 2
         assert counters(tm, port, direction)["losses"] == 4000 - len(got)
         return got
 
@@ -85,10 +85,9 @@ def test_losses_repeat_with_the_seed_and_only_with_it(make, packet, direction):
     assert survivors(2) != first
 
 
-@pytest.mark.parametrize("direction", ["ingress", "egress"])
-def test_loss_one_and_duplicate_one(make, packet, direction):
+@LINKS
+def test_loss_one_and_duplicate_one(make, packet, port, direction):
     tm = make(ports=[1, 2])
-    port = 1 if direction == "ingress" else 2
     tm.port_shape(port, direction, loss=1.0)
     tm.receive(1, packet("U", 2), 0)
     assert tm.run() == []
@@ -103,10 +102,9 @@ def test_loss_one_and_duplicate_one(make, packet, direction):
     assert [time_ns for time_ns, _, _ in tm.run()] == [25]
 
 
-@pytest.mark.parametrize("direction", ["ingress", "egress"])
-def test_reordered_packets_are_overtaken(make, packet, direction):
+@LINKS
+def test_reordered_packets_are_overtaken(make, packet, port, direction):
     tm = make(ports=[1, 2], seed=5)
-    port = 1 if direction == "ingress" else 2
     tm.port_shape(port, direction, reorder=0.1, reorder_ns=250)
     for n in range(200):
         tm.receive(1, packet("U", 2, n), n * 100)
@@ -221,11 +219,10 @@ def test_a_link_that_is_down_keeps_its_shape_and_its_counts(make, packet):
         tm.port_up(3, False)
 
 
-@pytest.mark.parametrize("direction", ["ingress", "egress"])
-def test_another_rate_begins_without_fractions_of_a_nanosecond(make, packet, direction):
+@LINKS
+def test_another_rate_begins_without_fractions_of_a_nanosecond(make, packet, port, direction):
     """Those of packets at the rate before are not added to later ones."""
     tm = make(ports=[1, 2])
-    port = 1 if direction == "ingress" else 2
     tm.port_shape(port, direction, rate_bps=3_000_000_000)  # 64 bytes: 170 2/3 ns
     tm.receive(1, packet("U", 2), 0)
     assert [time_ns for time_ns, _, _ in tm.advance(170)] == [170]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -204,8 +204,3 @@ READERS: dict[str, Reader] = {
         )
     },
 }
-
-
-def names() -> Iterator[str]:
-    """Names of all readers."""
-    yield from READERS

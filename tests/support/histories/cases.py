@@ -7,6 +7,7 @@ timers, so that within some hundred packets everything happens that can.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -150,7 +151,7 @@ def texts(
     """A case of a system: where it has a choice, with values of a recording, few of which are not
     0, and in short packets. `lossless`: with options with which no timer helps."""
     network = draw(st.sampled_from(list(NETWORKS))) if system in IN_NETWORK else "star"
-    options = draw(st.fixed_dictionaries({}, optional=_sampled(OPTIONS[system])))
+    options = draw(chosen(OPTIONS[system]))
     if lossless:
         options |= patient(system)
         options |= {"sets": draw(st.sampled_from((2, 1)))} if system == "switchml" else {}
@@ -165,8 +166,9 @@ def texts(
     return text_of(system, network, aggregators, model, bits, **options)
 
 
-def _sampled(options: dict[str, tuple]) -> dict[str, st.SearchStrategy[object]]:
-    return {key: st.sampled_from(values) for key, values in options.items()}
+def chosen(values: dict[str, tuple]) -> st.SearchStrategy[dict[str, Any]]:
+    """A value of some keys, and the others' first."""
+    return st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in values.items()})
 
 
 def patient(system: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from labs.classes.classroom import read_class
 from labs.commands import main
 from labs.grader.lab import find_lab
-from labs.tests.support.class_folders import COURSE, DEADLINE, ROSTER, Grader, hand_in, write_class
+from labs.tests.support.class_folders import COURSE, Grader, hand_in, write_class
 
 DAY_S = 86400
 LAB = "lab2_aggregation"
@@ -283,7 +283,3 @@ def test_a_course_with_questions_or_free_days_needs_a_class(folder, capsys):
     (folder / "course.yaml").write_text("labs: {2: {questions: 3}}")
     assert main(words) == 2
     assert f"{LAB}: questions: this needs the list" in capsys.readouterr().err
-
-
-def test_deadlines_of_the_class_are_those_of_the_support_module():
-    assert DEADLINE.isoformat(" ", "minutes") in COURSE and "ada" in ROSTER
