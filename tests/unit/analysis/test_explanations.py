@@ -86,19 +86,20 @@ def test_what_limited_a_run(changed, said):
 def test_the_parts_of_a_jct_add_up_to_it(computing, bound, more):
     """In each first sentence, whatever the run: a part and its share, and the others with theirs,
     are the whole; or parts exceed it, and the sentence says that they overlap."""
-    changed = {"computation_ns": computing * S, "communication_bound_ns": bound * S}
-    text, *others = of_run(frames(**changed, communication_bound_at_packets_ns=more * bound * S))
-    assert ("raise the least communication time" in others[0]) == (more * bound > 1.05 * bound)
-    named = "Together they are", 4 * computing + more * bound
-    if 4 * computing > 8.5:
-        named = "Computation was the bottleneck: it takes", 4 * computing
-    elif more * bound > 8.5:
-        named = "The links were the bottleneck: these packets take at least", more * bound
-    assert f"{named[0]} {units.time(named[1] * S)}, " in text
+    compute, bound, least = computing * S, bound * S, more * bound * S  # what is compared, in ns
+    changed = {"computation_ns": compute, "communication_bound_ns": bound}
+    text, *others = of_run(frames(**changed, communication_bound_at_packets_ns=least))
+    assert ("raise the least communication time" in others[0]) == (least > 1.05 * bound)
+    named = "Together they are", 4 * compute + least
+    if 4 * compute > 8.5 * S:
+        named = "Computation was the bottleneck: it takes", 4 * compute
+    elif least > 8.5 * S:
+        named = "The links were the bottleneck: these packets take at least", least
+    assert f"{named[0]} {units.time(named[1])}, " in text
     shares = [float(each) for each in re.findall(r"([\d.]+) %", text)]
     assert "Neither" not in text and "Compare" not in text
     if "so they overlap" in text:
-        assert shares[0] == pytest.approx(10 * (4 * computing + more * bound), abs=0.06)
+        assert shares[0] == pytest.approx(10 * (4 * compute + least) / S, abs=0.06)
         assert shares[0] >= 100
     elif not text.endswith(", all of the JCT."):
         assert sum(shares) == pytest.approx(100, abs=0.11) and len(shares) == 2
