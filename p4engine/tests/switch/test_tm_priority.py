@@ -45,6 +45,17 @@ def test_every_queue_has_a_limit_of_its_own(make, packet):
     assert {row["packets"] + row["max_queue"] for row in tm.queue_stats()} == {0}
 
 
+def test_another_rate_begins_without_fractions_of_a_nanosecond(make, packet):
+    """Those of the rate before are not added to later ones."""
+    tm = make(ports=[1, 2], priority_queues=2)
+    tm.queue_rate(900_000_007, 2)
+    tm.receive(1, packet("Q", 2, 1), 0)
+    tm.queue_rate(10**7, 2, 1)
+    for _ in range(3):
+        tm.receive(1, packet("Q", 2, 1), 0)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [0, 1, 101, 201]
+
+
 def test_a_rate_that_is_lifted_holds_nothing_back(make, packet):
     tm = make(ports=[1, 2], priority_queues=2)
     tm.queue_rate(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 
 import pytest
@@ -35,6 +36,17 @@ def test_the_frame_has_a_row_per_point_and_repetition(folder):
     assert frame["jct_big_ns"].tolist() == pytest.approx(
         [200e6, 100e6, 110e6, 120e6, 200e6, 200e6]
     )  # fmt: skip
+
+
+def test_without_numbers_there_is_no_axis(folder):
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    for point in described["points"]:
+        point["values"].pop("memory.aggregators", None)
+    described["keys"] = ["system"]
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    assert sweep.axis is None
+    assert sweep.points[2].series() == "ATP (gap 3)"
 
 
 def test_the_report_names_every_point_and_draws(folder):
