@@ -1,5 +1,6 @@
 """Pause frames on Mininet: switches send and obey them, so nothing is dropped or sent again; a host
-that pauses without end is named. Nothing is sent again before 2 s, so a busy machine is no loss."""
+that pauses without end is named. Nothing is sent or asked for again before 2 s, so a busy machine
+is no loss."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ links:
   each: [{between: [h3, s2], bandwidth: 10 Mbit/s}]
 system: {name: ps, window: 128, timeout: 2 s}
 values_per_packet: 256
+timers: {min_reminder_delay: 2 s, max_reminder_delay: 2 s}
 jobs:
   - {model: resnet18, workers: 2, iterations: 1, scale: 0.003, compute_scale: 0,
      placement: {workers: [h1, h2], ps: h3}}
